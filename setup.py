@@ -74,6 +74,7 @@ setup(
             "pytest>=8.0",
             "ruff>=0.4",
             "types-PyYAML",
+            "vermin>=1.6",
             "yamllint>=1.33",
         ],
     },

@@ -1,0 +1,55 @@
+# `make demo` and `make test` need nothing but Debian or Ubuntu, root and this checkout.
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= python3
+COLLECTION := build/ansible_collections/vllm_fleet/baremetal
+
+.PHONY: setup demo test lint sanity unit lab-test e2e bench docs clean
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: setup.py galaxy.yml tools/prepare-machine
+	tools/prepare-machine $(PYTHON)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+# From bare lab hosts to a model that answers; a second run shows that nothing changes.
+demo: setup
+	$(BIN)/python tools/demo.py
+
+test: setup
+	tools/run-tests
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/yamllint --strict .
+	$(BIN)/ansible-lint --strict
+	$(BIN)/vermin --quiet --no-tips --target=3.6- --violations --no-parse-comments plugins/modules plugins/module_utils
+	$(BIN)/python tools/role_docs.py --check
+
+# The parts of ansible-test that need no container, run on a copy at the path that it insists on.
+sanity: setup
+	tools/run-sanity
+
+unit: setup
+	$(BIN)/pytest tests/unit tests/engine
+
+lab-test: setup
+	$(BIN)/pytest tests/lab tests/roles
+
+e2e: setup
+	$(BIN)/pytest tests/e2e
+
+bench: setup
+	$(BIN)/python -m tests.bench
+
+# Write the generated parts of the documentation.
+docs: setup
+	$(BIN)/python tools/role_docs.py
+
+clean:
+	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
