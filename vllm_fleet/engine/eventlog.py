@@ -1,0 +1,83 @@
+"""One compressed log of events for each run: what a judge needs, without secrets."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from vllm_fleet.engine.queueing import Event
+from vllm_fleet.engine.scrub import Scrubber
+
+KEPT = (
+    "name", "pattern", "play", "play_uuid", "play_pattern", "task", "task_uuid", "task_path",
+    "task_action", "resolved_action", "role", "host", "start", "duration", "ignore_errors",
+    "changed", "dark", "failures", "ignored", "ok", "processed", "rescued", "skipped",
+)  # fmt: skip
+# Of a task's result: never the arguments or facts, which is where secrets are.
+KEPT_OF_RESULT = (
+    "changed", "failed", "unreachable", "skipped", "skip_reason", "msg", "rc", "reason",
+    "exception", "module_stderr", "stderr", "stdout", "warnings", "item", "ansible_loop_var",
+    "censored",
+)  # fmt: skip
+LONGEST = 4000
+
+
+def tail(value: Any) -> Any:
+    """Return the end of a long text; the end is where errors are."""
+    if isinstance(value, str) and len(value) > LONGEST:
+        return f"[{len(value) - LONGEST} characters left out]{value[-LONGEST:]}"
+    return value
+
+
+def slim_result(result: Any) -> Any:
+    """Return what is kept of a result; an empty one stays empty, since that means unknown."""
+    if not isinstance(result, Mapping) or not result:
+        return result
+    kept = {key: tail(result[key]) for key in KEPT_OF_RESULT if key in result}
+    return kept or {"changed": False}
+
+
+def slim(event: Event) -> Event:
+    """Return what is kept of an event."""
+    data = event.get("event_data") or {}
+    kept = {key: data[key] for key in KEPT if key in data}
+    if "res" in data:
+        kept["res"] = slim_result(data["res"])
+    small = {key: event.get(key) for key in ("counter", "event", "created", "uuid")}
+    if event.get("event") in {"verbose", "warning", "error", "deprecated", "system_warning"}:
+        small["stdout"] = tail(event.get("stdout", ""))
+    return {**small, "event_data": kept}
+
+
+class EventLog:
+    """Writes events as compressed JSON lines."""
+
+    def __init__(self, path: Path, scrubber: Scrubber) -> None:
+        self.scrubber = scrubber
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        self._raw = os.fdopen(handle, "wb")
+        self._file = gzip.GzipFile(fileobj=self._raw, mode="wb", compresslevel=5)
+
+    def write(self, event: Event) -> None:
+        """Add one event."""
+        kept = self.scrubber.data(slim(event))
+        self._file.write(json.dumps(kept, ensure_ascii=False, default=str).encode() + b"\n")
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._file.close()
+        self._raw.close()
+
+
+def read(path: Path) -> Iterator[Event]:
+    """Yield the events of a log, as far as it goes."""
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        try:
+            for line in lines:
+                yield json.loads(line)
+        except EOFError:
+            return
