@@ -27,9 +27,10 @@ NAME = "vm-01"
 ADDRESS = "10.213.0.14"
 MAC = "52:54:00:d5:00:0e"
 READY_LIMIT_S = 300
+APT_LIMIT_S = 900
 SNAPSHOT = "ready"
 
-# Program -> the Debian package that brings it. The lab installs them; we refuse without them.
+# Program -> the Debian package that brings it. Installed where apt can.
 PACKAGES = {
     "qemu-system-x86_64": "qemu-system-x86",
     "qemu-img": "qemu-utils",
@@ -184,11 +185,20 @@ def _console(machine: Machine) -> str:
 
 
 def _require_tools() -> None:
+    """Install what is missing where apt can; otherwise refuse before anything is touched."""
     if platform.system() != "Linux" or os.geteuid() != 0:
         raise VmError(f"{NAME} needs Linux and root")
-    missing = {PACKAGES[tool] for tool in PACKAGES if shutil.which(tool) is None}
+    missing = _missing_packages()
+    if missing and shutil.which("apt-get"):
+        install = ["apt-get", "install", "--yes", "--no-install-recommends", *missing]
+        vm_qemu.call(["env", "DEBIAN_FRONTEND=noninteractive", *install], limit=APT_LIMIT_S)
+        missing = _missing_packages()
     if missing:
         raise VmError(
-            f"{NAME} needs these packages: {' '.join(sorted(missing))}; "
-            "install them (Debian, Ubuntu: apt-get install) and run 'vllm-fleet lab up' again"
+            f"{NAME} needs these packages: {' '.join(missing)}; "
+            "install them and run 'vllm-fleet lab up' again"
         )
+
+
+def _missing_packages() -> list[str]:
+    return sorted({PACKAGES[tool] for tool in PACKAGES if shutil.which(tool) is None})

@@ -23,6 +23,7 @@ NODES = 2
 NODE_MB = 512
 QMP_LIMIT_S = 60.0
 END_LIMIT_S = 10.0
+CALL_LIMIT_S = 120.0
 TRANSLATION_CACHE_MB = 192
 
 
@@ -163,11 +164,11 @@ def unplug(machine: Machine) -> None:
         call(["ip", "link", "delete", machine.tap])
 
 
-def call(command: list[str]) -> None:
+def call(command: list[str], limit: float = CALL_LIMIT_S) -> None:
     """Run a short command; its own words are the error."""
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-        timeout=120, check=False, env={**os.environ, "LC_ALL": "C"},
+        timeout=limit, check=False, env={**os.environ, "LC_ALL": "C"},
     )  # fmt: skip
     if done.returncode:
         raise VmError(f"{' '.join(command[:4])} ... failed: {done.stderr.strip() or done.stdout}")
