@@ -119,7 +119,7 @@ def test_status_of_a_machine_that_never_was(tmp_path: Path) -> None:
 def test_up_refuses_without_the_emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(vm.VmError, match="packages: .*qemu-system-x86 qemu-utils"):
+    with pytest.raises(vm.VmError, match=r"packages: .*qemu-system-x86 qemu-utils"):
         vm.up(Lab(tmp_path))
     assert not (tmp_path / "home").exists()
 

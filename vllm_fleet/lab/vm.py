@@ -27,6 +27,7 @@ NAME = "vm-01"
 ADDRESS = "10.213.0.14"
 MAC = "52:54:00:d5:00:0e"
 READY_LIMIT_S = 300
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 APT_LIMIT_S = 900
 SNAPSHOT = "ready"
 
@@ -201,4 +202,7 @@ def _require_tools() -> None:
 
 
 def _missing_packages() -> list[str]:
-    return sorted({PACKAGES[tool] for tool in PACKAGES if shutil.which(tool) is None})
+    missing = {PACKAGES[tool] for tool in PACKAGES if shutil.which(tool) is None}
+    if not KEYRING.exists():  # Ubuntu does not bring it along
+        missing.add(KEYRING.stem)
+    return sorted(missing)
