@@ -12,8 +12,9 @@ name: engine_instances
 short_description: Check the engine instances of a host and resolve what the host gets
 version_added: 0.1.0
 description:
-  - Returns RV(_value.problems), everything that is wrong with the settings, and, where nothing
-    is, RV(_value.instances), each with its unit, command line, environment and binding.
+  - Returns C(problems), everything that is wrong with the settings. Where nothing is, also
+    C(checks), what the host itself is to be asked about, and C(instances), each with its unit,
+    command line, environment and binding.
 options:
   _input:
     description: The instances, as C(vllm_service_instances) has them.
@@ -46,6 +47,14 @@ options:
     description: Variables of all instances.
     type: dict
     default: {}
+  secrets:
+    description: For each instance, its secret variables. Checked only, never part of the result.
+    type: dict
+    default: {}
+  hardening:
+    description: Directives that fence the instances in. Checked only.
+    type: dict
+    default: {}
   host:
     description: The host, as M(vllm_fleet.baremetal.host_identity) returns it.
     type: dict
@@ -66,16 +75,20 @@ RETURN = r"""
 _value:
   description: The problems, and the resolved instances where there are none.
   type: dict
-  sample: {problems: [], instances: []}
+  sample: {problems: [], checks: [], instances: []}
 """
 
 
 def engine_instances(instances: list[dict[str, Any]], **settings: Any) -> dict[str, Any]:
-    """Return {problems, instances} for the instances of a host."""
+    """Return {problems, checks, instances} for the instances of a host."""
     shared = engine_plan.Settings(**settings)
     problems = engine_plan.problems(instances, shared)
-    resolved = [] if problems else [engine_plan.resolve(row, shared) for row in instances]
-    return {"problems": problems, "instances": resolved}
+    good = [] if problems else instances
+    return {
+        "problems": problems,
+        "checks": [engine_plan.to_check(row, shared) for row in good],
+        "instances": [engine_plan.resolve(row, shared) for row in good],
+    }
 
 
 class FilterModule:

@@ -27,10 +27,13 @@ DIRECTIVE_SINCE = {
     "ProtectKernelTunables": 232,
     "ProtectProc": 247,
     "ProtectSystem": 214,
+    "ReadOnlyPaths": 231,
+    "ReadWritePaths": 231,
     "RestrictAddressFamilies": 211,
     "RestrictNamespaces": 233,
     "RestrictRealtime": 231,
     "RestrictSUIDSGID": 242,
+    "SupplementaryGroups": 0,
     "SystemCallArchitectures": 209,
     "UMask": 0,
 }

@@ -31,7 +31,7 @@ options:
     type: str
     default: ''
   key_file:
-    description: Environment file on the host with C(VLLM_API_KEY), where the engine wants a key.
+    description: Environment file on the host with C(VLLM_API_KEY); without it no key is sent.
     type: path
   deadline:
     description: Seconds after which an engine that does not answer counts as failed.
@@ -112,6 +112,7 @@ journal:
   sample: ["ValueError: unrecognized arguments: --no-such-flag"]
 """
 
+import os
 import time
 
 from ansible.module_utils.basic import AnsibleModule
@@ -211,7 +212,7 @@ class Wait(object):
 
 def read_key(path):
     """Return the key from an environment file of the instance; empty where there is none."""
-    if not path:
+    if not path or not os.path.exists(path):
         return ""
     with open(path, "rb") as stream:
         text = stream.read().decode("utf-8", "replace")

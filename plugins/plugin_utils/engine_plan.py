@@ -46,6 +46,8 @@ class Settings:
     address: str
     release: str = ""
     environment: dict[str, Any] = field(default_factory=dict)
+    secrets: dict[str, Any] = field(default_factory=dict)
+    hardening: dict[str, Any] = field(default_factory=dict)
     host: dict[str, Any] = field(default_factory=dict)
 
 
@@ -169,10 +171,7 @@ def binding(instance: dict[str, Any], host: dict[str, Any]) -> dict[str, str]:
 def resolve(instance: dict[str, Any], settings: Settings) -> dict[str, Any]:
     """Return everything that the host gets for one instance."""
     words = argv(instance, settings)
-    host = settings.host
-    program = words[0] if RELEASE_WORD not in words[0] else ""
     served = instance.get("served_model_name") or [instance["model"]]
-    bound = binding(instance, host)
     return {
         "name": instance["name"],
         "unit": unit_name(instance["name"]),
@@ -182,12 +181,28 @@ def resolve(instance: dict[str, Any], settings: Settings) -> dict[str, Any]:
         "served": served[0] if isinstance(served, list) else served,
         "release": release_of(instance, settings),
         "release_dir": environment(instance, settings)[RELEASE_VARIABLE],
-        "program": program,
         "exec_start": exec_start(words),
         "environment": systemd_text.environment_file(environment(instance, settings)),
         "directives": systemd_text.directive_lines(
-            bound, int(host.get("systemd", 0)), str(host.get("cgroup", "v2"))
+            binding(instance, settings.host), *systemd_of(settings.host)
         ),
+    }
+
+
+def systemd_of(host: dict[str, Any]) -> tuple[int, str]:
+    """Return the version of systemd on a host (0: none) and its cgroup hierarchy."""
+    return int(host.get("systemd") or 0), str(host.get("cgroup") or "")
+
+
+def to_check(instance: dict[str, Any], settings: Settings) -> dict[str, Any]:
+    """Return what the host itself is asked about before an instance is touched."""
+    program = settings.executable[0]
+    return {
+        "name": instance["name"],
+        "port": int(instance["port"]),
+        "model": instance["model"],
+        "release": str(instance.get("release") or ""),
+        "program": "" if RELEASE_WORD in program else program,
     }
 
 
@@ -205,6 +220,7 @@ def exec_start(words: list[str]) -> str:
 def problems(instances: list[dict[str, Any]], settings: Settings) -> list[str]:
     """Say everything that is wrong with the settings of a host's instances."""
     found = list(_shared_problems(settings))
+    found.extend(_secret_problems(instances, settings))
     found.extend(_doubles(instances, "name"))
     found.extend(_doubles(instances, "port"))
     for instance in instances:
@@ -220,7 +236,24 @@ def _shared_problems(settings: Settings) -> Iterator[str]:
             f"vllm_service_executable: {settings.executable} must begin with an absolute path"
             f" or with {RELEASE_WORD}"
         )
+    if settings.host and not systemd_of(settings.host)[0]:
+        yield "vllm_service_instances: the host has no systemd"
     yield from _environment_problems("vllm_service_environment", settings.environment)
+    for problem in systemd_text.directive_problems(settings.hardening):
+        yield f"vllm_service_hardening: {problem}"
+
+
+def _secret_problems(instances: list[dict[str, Any]], settings: Settings) -> Iterator[str]:
+    """Say what is wrong with the secrets, never what they are."""
+    names = [str(instance.get("name")) for instance in instances]
+    for name, variables in settings.secrets.items():
+        if name not in names:
+            yield f"vllm_service_secrets: there is no instance {name}; there are {names}"
+        if not isinstance(variables, dict):
+            yield f"vllm_service_secrets: {name} must hold a mapping of variables"
+            continue
+        found = (systemd_text.environment_problem(str(k), str(v)) for k, v in variables.items())
+        yield from (f"vllm_service_secrets: {name}: {problem}" for problem in found if problem)
 
 
 def _doubles(instances: list[dict[str, Any]], key: str) -> Iterator[str]:

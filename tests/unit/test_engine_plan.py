@@ -41,13 +41,14 @@ def test_the_smallest_instance() -> None:
     )
     assert found["environment"] == ('FLEET_RELEASE="/opt/vllm/releases/abc"\nHF_HUB_OFFLINE="1"\n')
     assert found["directives"] == []
-    assert (found["unit"], found["served"], found["program"]) == ("vllm@r1.service", "/srv/r1", "")
+    assert (found["unit"], found["served"]) == ("vllm@r1.service", "/srv/r1")
 
 
 def test_another_program_is_started_directly() -> None:
-    found = resolve(replace(SETTINGS, executable=["/usr/local/bin/my engine", "serve"]))
-    assert found["exec_start"].startswith('"/usr/local/bin/my engine" serve --model=')
-    assert found["program"] == "/usr/local/bin/my engine"
+    settings = replace(SETTINGS, executable=["/usr/local/bin/my engine", "serve"])
+    assert resolve(settings)["exec_start"].startswith('"/usr/local/bin/my engine" serve --model=')
+    assert engine_plan.to_check(INSTANCE, settings)["program"] == "/usr/local/bin/my engine"
+    assert engine_plan.to_check(INSTANCE, SETTINGS)["program"] == ""
 
 
 def test_flags_of_every_kind_of_value() -> None:
@@ -177,3 +178,34 @@ def test_a_shared_device_needs_shared_memory(
 def test_the_program_must_be_an_absolute_path() -> None:
     found = problems(replace(SETTINGS, executable=["vllm", "serve"]))
     assert "vllm_service_executable" in found[0]
+
+
+def test_a_host_without_systemd_is_refused() -> None:
+    found = problems(replace(SETTINGS, host={**HOST, "systemd": None}))
+    assert found == ["vllm_service_instances: the host has no systemd"]
+
+
+def test_a_misspelt_directive_is_refused() -> None:
+    found = problems(replace(SETTINGS, hardening={"ProtectSytem": "strict"}))
+    assert found[0].startswith("vllm_service_hardening: ProtectSytem")
+
+
+@pytest.mark.parametrize(
+    ("secrets", "words"),
+    [
+        ({"r2": {"VLLM_API_KEY": "geheim"}}, "no instance r2; there are ['r1']"),
+        ({"r1": "geheim"}, "must hold a mapping"),
+        ({"r1": {"VLLM_API_KEY": "geheim\n"}}, "line break"),
+    ],
+)
+def test_wrong_secrets_are_refused_and_not_shown(secrets: dict[str, Any], words: str) -> None:
+    found = problems(replace(SETTINGS, secrets=secrets))
+    assert len(found) == 1
+    assert words in found[0]
+    assert "geheim" not in found[0]
+
+
+def test_right_secrets_are_no_problem_and_in_no_result() -> None:
+    settings = replace(SETTINGS, secrets={"r1": {"VLLM_API_KEY": "geheim"}})
+    assert problems(settings) == []
+    assert "geheim" not in str(resolve(settings))
