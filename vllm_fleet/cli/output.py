@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
-from collections.abc import Iterable
 from typing import Any
 
 from vllm_fleet.errors import ExitCode, FleetError, Problem
-
-# Everything a terminal would act on, apart from line breaks and tabs; and what turns text round.
-CONTROL = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"
-    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
-)
-MAX_HOSTS = 8
-
-
-def clean(text: str) -> str:
-    """Return text with nothing in it that a terminal would act on."""
-    return CONTROL.sub("", text.replace("\r\n", "\n"))
+from vllm_fleet.text import clean, some
 
 
 def out(text: str = "") -> None:
@@ -38,13 +25,6 @@ def document(schema: str, **content: Any) -> None:
     """Print the one JSON document of a command."""
     whole = {"schema": f"vllm-fleet/{schema}/1", **content}
     sys.stdout.write(json.dumps(whole, ensure_ascii=False, indent=2, default=str) + "\n")
-
-
-def some(names: Iterable[str], limit: int = MAX_HOSTS) -> str:
-    """Return names in one line, shortened where there are many."""
-    every = list(names)
-    shown = ", ".join(every[:limit])
-    return shown if len(every) <= limit else f"{shown} and {len(every) - limit} more"
 
 
 def problem_lines(problem: Problem) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 from vllm_fleet.engine.queueing import Event
 from vllm_fleet.engine.scrub import Scrubber
 
+HEADER = ("counter", "event", "created", "uuid")
 KEPT = (
     "name", "pattern", "play", "play_uuid", "play_pattern", "task", "task_uuid", "task_path",
     "task_action", "resolved_action", "role", "host", "start", "duration", "ignore_errors",
@@ -21,7 +22,7 @@ KEPT = (
 KEPT_OF_RESULT = (
     "changed", "failed", "unreachable", "skipped", "skip_reason", "msg", "rc", "reason",
     "exception", "module_stderr", "stderr", "stdout", "warnings", "item", "ansible_loop_var",
-    "censored",
+    "censored", "diff",
 )  # fmt: skip
 LONGEST = 4000
 
@@ -47,25 +48,41 @@ def slim(event: Event) -> Event:
     kept = {key: data[key] for key in KEPT if key in data}
     if "res" in data:
         kept["res"] = slim_result(data["res"])
-    small = {key: event.get(key) for key in ("counter", "event", "created", "uuid")}
+    small: Event = {
+        key: event[key] for key in ("counter", "event", "created", "uuid") if key in event
+    }
     if event.get("event") in {"verbose", "warning", "error", "deprecated", "system_warning"}:
         small["stdout"] = tail(event.get("stdout", ""))
     return {**small, "event_data": kept}
 
 
+class Slimmer:
+    """Makes events small and takes secrets out, before anything else sees them."""
+
+    def __init__(self, scrubber: Scrubber) -> None:
+        self.scrubber = scrubber
+
+    def __call__(self, event: Event) -> Event:
+        """Return what everybody may see of an event."""
+        clean: Event = self.scrubber.data(slim(event))
+        return clean
+
+
 class EventLog:
     """Writes events as compressed JSON lines."""
 
-    def __init__(self, path: Path, scrubber: Scrubber) -> None:
-        self.scrubber = scrubber
+    def __init__(self, path: Path) -> None:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         self._raw = os.fdopen(handle, "wb")
         self._file = gzip.GzipFile(fileobj=self._raw, mode="wb", compresslevel=5)
 
     def write(self, event: Event) -> None:
-        """Add one event."""
-        kept = self.scrubber.data(slim(event))
-        self._file.write(json.dumps(kept, ensure_ascii=False, default=str).encode() + b"\n")
+        """Add one event that went through ``Slimmer``; differences stay off the disk."""
+        result = event["event_data"].get("res")
+        if isinstance(result, Mapping) and "diff" in result:
+            rest = {key: value for key, value in result.items() if key != "diff"}
+            event = {**event, "event_data": {**event["event_data"], "res": rest}}
+        self._file.write(json.dumps(event, ensure_ascii=False, default=str).encode() + b"\n")
 
     def close(self) -> None:
         """Finish the file."""

@@ -130,9 +130,7 @@ def main(argv: list[str]) -> int:
     os.setsid()
     become_subreaper()
     ignore_signals()
-    child = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, preexec_fn=restore_signals
-    )
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=restore_signals)
     control = Control(child)
     threading.Thread(target=control.watch, daemon=True).start()
     status = child.wait()

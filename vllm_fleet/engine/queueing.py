@@ -19,8 +19,11 @@ class EventQueue:
     A handler that raises is recorded and called again for the next event.
     """
 
-    def __init__(self, handlers: Iterable[Handler]) -> None:
+    def __init__(
+        self, handlers: Iterable[Handler], prepare: Callable[[Event], Event] | None = None
+    ) -> None:
         self.handlers = tuple(handlers)
+        self.prepare = prepare
         self.errors: list[str] = []
         self.taken = 0
         self._queue: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
@@ -40,12 +43,15 @@ class EventQueue:
     def _work(self) -> None:
         while (event := self._queue.get()) is not None:
             self.taken += 1
-            for handler in self.handlers:
+            if self.prepare is not None:
+                event = self._call(self.prepare, event)
+            for handler in self.handlers if event is not None else ():
                 self._call(handler, event)
 
-    def _call(self, handler: Handler, event: Event) -> None:
+    def _call(self, function: Callable[[Event], Any], event: Event) -> Any:
+        """Call a function; note what it raises and return nothing then."""
         with Capture() as boundary:
-            handler(event)
-        if boundary.error is not None:
-            name = getattr(handler, "__qualname__", repr(handler))
-            self.errors.append(f"{name}: {type(boundary.error).__name__}: {boundary.error}")
+            return function(event)
+        name = getattr(function, "__qualname__", repr(function))
+        self.errors.append(f"{name}: {type(boundary.error).__name__}: {boundary.error}")
+        return None

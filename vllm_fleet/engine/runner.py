@@ -15,7 +15,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -26,7 +26,7 @@ from ansible_runner.runner import Runner
 from ansible_runner.utils import OutputEventFilter
 
 from vllm_fleet.engine import launch, request
-from vllm_fleet.engine.queueing import EventQueue, Handler
+from vllm_fleet.engine.queueing import Event, EventQueue, Handler
 from vllm_fleet.engine.request import RunRequest
 from vllm_fleet.engine.scratch import scratch
 
@@ -155,19 +155,23 @@ def pipe() -> Iterator[tuple[int, int]]:
                 os.close(end)
 
 
-def run(job: RunRequest, handlers: Iterable[Handler]) -> RunOutcome:
+def run(
+    job: RunRequest,
+    handlers: Iterable[Handler],
+    prepare: Callable[[Event], Event] | None = None,
+) -> RunOutcome:
     """Run the playbook to its end; every event goes to the handlers, in order."""
     with scratch() as folder, pipe() as (control_r, control_w), pipe() as (out_r, out_w):
         config = configure(job, folder)
         config.input_fd, config.output_fd, config.error_fd = control_r, out_w, out_w
-        return _supervise(config, handlers, Stopper(control_w), (out_r, out_w))
+        events = EventQueue(handlers, prepare)
+        return _supervise(config, events, Stopper(control_w), (out_r, out_w))
 
 
 def _supervise(
-    config: Any, handlers: Iterable[Handler], stopper: Stopper, out: tuple[int, int]
+    config: Any, events: EventQueue, stopper: Stopper, out: tuple[int, int]
 ) -> RunOutcome:
     """Start, read events until the end, and say how it ended."""
-    events = EventQueue(handlers)
     runner = Runner(config, event_handler=events.put)
     sink = OutputEventFilter(None, runner.event_callback, suppress_ansible_output=True)
     pump = Pump(out[0], sink)

@@ -287,9 +287,7 @@ def _matching(manager: Any, pattern: str) -> tuple[str, ...]:
         return tuple(host.name for host in manager.get_hosts(pattern, ignore_limits=True))
 
 
-def _variables(
-    variables: Any, manager: Any, name: str, extra: Mapping[str, Any]
-) -> dict[str, Any]:
+def _variables(variables: Any, manager: Any, name: str, extra: Mapping[str, Any]) -> dict[str, Any]:
     """Return a host's variables as plain data."""
     host = manager.get_host(name)
     found = variables.get_vars(host=host, include_hostvars=False) | dict(extra)

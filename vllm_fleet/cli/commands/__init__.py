@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from vllm_fleet.cli.commands.apply import apply
+from vllm_fleet.cli.commands.history import history
+from vllm_fleet.cli.commands.init import init
+from vllm_fleet.cli.commands.status import status
+from vllm_fleet.cli.commands.validate import validate
 from vllm_fleet.errors import ExitCode
 
-COMMANDS: dict[str, Callable[..., ExitCode]] = {}
+COMMANDS: dict[str, Callable[..., ExitCode]] = {
+    "init": init,
+    "validate": validate,
+    "apply": apply,
+    "status": status,
+    "history": history,
+}
