@@ -3,67 +3,47 @@
 Its own kernel, two NUMA nodes with real hugepages that the kernel may refuse, writable ``vm.*``,
 and kernel arguments through its own boot loader. For Ansible it is an ordinary host.
 
-``up``, ``down``, ``reset`` and ``status`` take the lab (see ``LabLike``). The first ``up`` builds
-the image; every ``up`` ends with a snapshot of the ready machine, so that ``reset`` takes seconds.
+``up``, ``down``, ``reset`` and ``status`` take the lab, whose bridge and keys must be there.
+The first ``up`` builds the image; every ``up`` ends with a snapshot of the ready machine, so that
+``reset`` takes seconds.
 """
 
 from __future__ import annotations
 
-import os
-import platform
 import shutil
 import subprocess
 import time
 from pathlib import Path
-from typing import Protocol
 
-from vllm_fleet.lab import vm_image, vm_qemu, vm_seed
-from vllm_fleet.lab.vm_image import VmError
+from vllm_fleet.lab import keys, vm_image, vm_qemu, vm_seed
+from vllm_fleet.lab import machine as here
+from vllm_fleet.lab.errors import LabError
+from vllm_fleet.lab.settings import Lab
 from vllm_fleet.lab.vm_qemu import Control, Machine
 
-__all__ = ["ADDRESS", "NAME", "PACKAGES", "VmError", "down", "reset", "status", "up"]
+__all__ = ["NAME", "NUMBER", "PROGRAMS", "down", "reset", "status", "up"]
 
 NAME = "vm-01"
-ADDRESS = "10.213.0.14"
+NUMBER = 14
 MAC = "52:54:00:d5:00:0e"
 READY_LIMIT_S = 300
-KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-APT_LIMIT_S = 900
 SNAPSHOT = "ready"
 
-# Program -> the Debian package that brings it. Installed where apt can.
-PACKAGES = {
+# Program -> the Debian package that brings it.
+PROGRAMS = {
     "qemu-system-x86_64": "qemu-system-x86",
     "qemu-img": "qemu-utils",
     "mmdebstrap": "mmdebstrap",
     "mkfs.ext4": "e2fsprogs",
     "ip": "iproute2",
     "ssh": "openssh-client",
-    "setpriv": "util-linux",
+    "unshare": "util-linux",
 }
 
 
-class LabLike(Protocol):
-    """What the machine needs to know about the lab that it belongs to."""
-
-    @property
-    def home(self) -> Path: ...
-    @property
-    def cache(self) -> Path: ...
-    @property
-    def bridge(self) -> str: ...
-    @property
-    def gateway(self) -> str: ...
-    @property
-    def client_key(self) -> Path: ...
-    @property
-    def known_hosts(self) -> Path: ...
-    def host_key(self, name: str) -> Path: ...
-
-
-def up(lab: LabLike) -> None:
+def up(lab: Lab) -> None:
     """Start the machine and return once it answers over ssh; no change when it runs already."""
-    _require_tools()
+    here.require(PROGRAMS)
     machine = _machine(lab)
     vm_image.clean_leftovers(lab.cache)
     if not vm_qemu.pids(machine):
@@ -74,7 +54,7 @@ def up(lab: LabLike) -> None:
             _monitor(control, f"savevm {SNAPSHOT}")
 
 
-def down(lab: LabLike) -> None:
+def down(lab: Lab) -> None:
     """Cut the power and remove every trace but the cached image; fine when nothing runs."""
     machine = _machine(lab)
     vm_qemu.stop(machine)
@@ -82,7 +62,7 @@ def down(lab: LabLike) -> None:
     shutil.rmtree(machine.home, ignore_errors=True)
 
 
-def reset(lab: LabLike) -> None:
+def reset(lab: Lab) -> None:
     """Bring the machine back to what it was when it first answered."""
     machine = _machine(lab)
     if not (vm_qemu.pids(machine) and _go_back(machine)):
@@ -94,7 +74,7 @@ def reset(lab: LabLike) -> None:
     ssh(lab, "hwclock", "--hctosys")
 
 
-def status(lab: LabLike) -> dict[str, object]:
+def status(lab: Lab) -> dict[str, object]:
     """Return the machine's state: ``running``, ``stopped`` (its disk is kept) or ``absent``."""
     machine = _machine(lab)
     found = vm_qemu.pids(machine)
@@ -102,33 +82,34 @@ def status(lab: LabLike) -> dict[str, object]:
     return {
         "name": NAME,
         "state": state,
-        "address": ADDRESS,
+        "address": lab.address(NUMBER),
         "pid": found[0] if found else None,
         "console": str(machine.console),
     }
 
 
-def ssh(lab: LabLike, *command: str, limit: float = 60.0) -> subprocess.CompletedProcess[str]:
+def ssh(lab: Lab, *command: str, limit: float = 60.0) -> subprocess.CompletedProcess[str]:
     """Run a command in the machine with the lab's key, and only with the key that the lab knows."""
+    options = (
+        "BatchMode=yes", "IdentitiesOnly=yes", "StrictHostKeyChecking=yes",
+        f"UserKnownHostsFile={lab.known_hosts}", "ConnectTimeout=10", "LogLevel=ERROR",
+    )  # fmt: skip
+    words = [f"-o{option}" for option in options]
     return subprocess.run(
-        [
-            "ssh", "-i", str(lab.client_key), "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes",
-            "-o", "StrictHostKeyChecking=yes", "-o", f"UserKnownHostsFile={lab.known_hosts}",
-            "-o", "ConnectTimeout=10", "-o", "LogLevel=ERROR", f"root@{ADDRESS}", *command,
-        ],
+        ["ssh", "-i", str(lab.client_key), *words, f"root@{lab.address(NUMBER)}", *command],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
         timeout=limit, check=False,
     )  # fmt: skip
 
 
-def wait_ready(lab: LabLike, limit: float = READY_LIMIT_S) -> None:
+def wait_ready(lab: Lab, limit: float = READY_LIMIT_S) -> None:
     """Return when the machine answers over ssh; otherwise say what its console says."""
     machine = _machine(lab)
     deadline = time.monotonic() + limit
     why = "no answer"
     while time.monotonic() < deadline:
         if not vm_qemu.pids(machine):
-            raise VmError(f"{NAME}: the emulator ended; {_console(machine)}")
+            raise LabError(f"{NAME}: the emulator ended; {_console(machine)}")
         try:
             answer = ssh(lab, "true", limit=30)
         except subprocess.TimeoutExpired:
@@ -137,14 +118,14 @@ def wait_ready(lab: LabLike, limit: float = READY_LIMIT_S) -> None:
             return
         why = answer.stderr.strip() or why
         time.sleep(0.5)
-    raise VmError(f"{NAME}: no ssh within {limit:.0f} s ({why}); {_console(machine)}")
+    raise LabError(f"{NAME}: no ssh within {limit:.0f} s ({why}); {_console(machine)}")
 
 
-def _machine(lab: LabLike) -> Machine:
+def _machine(lab: Lab) -> Machine:
     return Machine(NAME, lab.home / NAME, lab.bridge, MAC)
 
 
-def _start(lab: LabLike, machine: Machine, image: Path) -> None:
+def _start(lab: Lab, machine: Machine, image: Path) -> None:
     machine.home.mkdir(parents=True, exist_ok=True)
     if not machine.overlay.exists():
         vm_seed.write(machine.seed, _identity(lab))
@@ -152,14 +133,14 @@ def _start(lab: LabLike, machine: Machine, image: Path) -> None:
     vm_qemu.start(machine)
 
 
-def _identity(lab: LabLike) -> vm_seed.Identity:
+def _identity(lab: Lab) -> vm_seed.Identity:
     return vm_seed.Identity(
         name=NAME,
-        address=ADDRESS,
+        address=lab.address(NUMBER),
         prefix=24,
         gateway=lab.gateway,
         host_key=lab.host_key(NAME).read_text(),
-        authorized_key=lab.client_key.with_name(lab.client_key.name + ".pub").read_text(),
+        authorized_key=keys.public_key(lab.client_key),
     )
 
 
@@ -168,7 +149,7 @@ def _go_back(machine: Machine) -> bool:
     try:
         with Control(machine) as control:
             _monitor(control, f"loadvm {SNAPSHOT}")
-    except (OSError, VmError):
+    except (OSError, LabError):
         return False
     return True
 
@@ -176,33 +157,10 @@ def _go_back(machine: Machine) -> bool:
 def _monitor(control: Control, line: str) -> None:
     said = control.monitor(line)
     if said:
-        raise VmError(f"{NAME}: {line} failed: {said}")
+        raise LabError(f"{NAME}: {line} failed: {said}")
 
 
 def _console(machine: Machine) -> str:
     if not machine.console.exists():
         return "it has no console log"
     return f"its console: {machine.console.read_text(errors='replace')[-800:]}"
-
-
-def _require_tools() -> None:
-    """Install what is missing where apt can; otherwise refuse before anything is touched."""
-    if platform.system() != "Linux" or os.geteuid() != 0:
-        raise VmError(f"{NAME} needs Linux and root")
-    missing = _missing_packages()
-    if missing and shutil.which("apt-get"):
-        install = ["apt-get", "install", "--yes", "--no-install-recommends", *missing]
-        vm_qemu.call(["env", "DEBIAN_FRONTEND=noninteractive", *install], limit=APT_LIMIT_S)
-        missing = _missing_packages()
-    if missing:
-        raise VmError(
-            f"{NAME} needs these packages: {' '.join(missing)}; "
-            "install them and run 'vllm-fleet lab up' again"
-        )
-
-
-def _missing_packages() -> list[str]:
-    missing = {PACKAGES[tool] for tool in PACKAGES if shutil.which(tool) is None}
-    if not KEYRING.exists():  # Ubuntu does not bring it along
-        missing.add(KEYRING.stem)
-    return sorted(missing)

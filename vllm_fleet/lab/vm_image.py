@@ -13,12 +13,13 @@ import hashlib
 import os
 import shutil
 import struct
-import subprocess
-import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+
+from vllm_fleet.lab.errors import LabError
+from vllm_fleet.lab.process import contained, run
 
 SUITE = "bookworm"
 DATA = Path(__file__).parent / "data" / "vm"
@@ -34,11 +35,8 @@ PROGRAMS = (
     "usr/local/lib/vllm-fleet-lab/seal",
     "usr/local/lib/vllm-fleet-lab/seed",
 )
+STEP_LIMIT_S = 600
 RECIPE = 1  # raise it when this file changes what the image holds
-
-
-class VmError(RuntimeError):
-    """The emulated machine cannot do what was asked; the text says why and what to do."""
 
 
 def digest() -> str:
@@ -105,18 +103,18 @@ def _build(image: Path) -> None:
     work.mkdir()
     try:
         root, disk = work / "root", work / "disk.raw"
-        _make_root(root, work / "mmdebstrap.log")
+        _make_root(root)
         _make_disk(disk, root)
         _seal(disk, root, work / "seal.log")
-        _run(["qemu-img", "convert", "-O", "qcow2", str(disk), str(work / "image.qcow2")])
+        _step(["qemu-img", "convert", "-O", "qcow2", str(disk), str(work / "image.qcow2")])
         (work / "image.qcow2").replace(image)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _make_root(root: Path, log: Path) -> None:
+def _make_root(root: Path) -> None:
     """Fill ``root`` with Debian and our few files."""
-    _run(mmdebstrap_argv(root), log=log, limit=BUILD_LIMIT_S)
+    _step(mmdebstrap_argv(root), limit=BUILD_LIMIT_S)
 
 
 def mmdebstrap_argv(root: Path) -> list[str]:
@@ -158,7 +156,7 @@ def _make_disk(disk: Path, root: Path) -> None:
         file.write(partition_table(PARTITION_START // SECTOR, DISK_SIZE // SECTOR))
         file.truncate(DISK_SIZE)
     blocks = (DISK_SIZE - PARTITION_START) // 1024
-    _run(
+    _step(
         ["mkfs.ext4", "-q", "-F", "-L", "root", "-U", str(ROOT_UUID), "-d", str(root),
          "-E", f"offset={PARTITION_START},lazy_itable_init=0", str(disk), f"{blocks}k"],
         env={"MKE2FS_CONFIG": str(DATA / "mke2fs.conf")},
@@ -187,38 +185,16 @@ def _seal(disk: Path, root: Path, log: Path) -> None:
         "-append", command, "-serial", f"file:{log}",
         "-drive", f"file={disk},format=raw,if=virtio,cache=unsafe",
     ]  # fmt: skip
-    _run(argv, limit=SEAL_LIMIT_S)
+    _step(argv, limit=SEAL_LIMIT_S)
     said = log.read_text(errors="replace") if log.exists() else ""
     if "vllm-fleet-lab-seal: OK" not in said:
-        raise VmError(
+        raise LabError(
             f"the machine did not install its boot loader; its console says:\n{said[-2000:]}"
         )
 
 
-def _run(
-    argv: list[str],
-    log: Path | None = None,
-    limit: int = 600,
-    env: dict[str, str] | None = None,
+def _step(
+    argv: list[str], limit: float = STEP_LIMIT_S, env: Mapping[str, str] | None = None
 ) -> None:
-    """Run one step of the build; it dies with us, whatever ends us."""
-    with log.open("w+b") if log else tempfile.TemporaryFile() as out:
-        try:
-            done = subprocess.run(
-                dying_with_us(argv), stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                timeout=limit, check=False, env={**os.environ, "LC_ALL": "C", **(env or {})},
-            )  # fmt: skip
-        except subprocess.TimeoutExpired as late:
-            raise VmError(f"{argv[0]} did not end within {limit} s") from late
-        if done.returncode:
-            out.seek(0)
-            said = out.read().decode(errors="replace")[-2000:]
-            raise VmError(f"{argv[0]} ended with {done.returncode}:\n{said}")
-
-
-def dying_with_us(argv: list[str]) -> list[str]:
-    """Return ``argv`` in a process namespace that the kernel ends together with us."""
-    return [
-        "setpriv", "--pdeathsig", "KILL", "nice", "-n", "10",
-        "unshare", "--pid", "--mount-proc", "--fork", "--kill-child", *argv,
-    ]  # fmt: skip
+    """Run one step of the build in namespaces that end with us, whatever ends us."""
+    run(["nice", "-n", "10", *contained(argv)], limit=limit, env=env)

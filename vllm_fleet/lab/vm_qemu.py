@@ -10,20 +10,19 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vllm_fleet.lab.vm_image import VmError
+from vllm_fleet.lab.errors import LabError
+from vllm_fleet.lab.process import run
 
 QEMU = "qemu-system-x86_64"
 NODES = 2
 NODE_MB = 512
 QMP_LIMIT_S = 60.0
 END_LIMIT_S = 10.0
-CALL_LIMIT_S = 120.0
 TRANSLATION_CACHE_MB = 192
 
 
@@ -58,7 +57,7 @@ class Machine:
         return f"vf-{self.name}"[:15]
 
 
-def argv(machine: Machine) -> list[str]:
+def command_line(machine: Machine) -> list[str]:
     """Return qemu's command line: two CPUs, one a NUMA node, a disk of its own, a seed disk."""
     line = [
         QEMU, "-name", f"vllm-fleet-{machine.name}", "-nodefaults", "-no-user-config",
@@ -83,14 +82,14 @@ def argv(machine: Machine) -> list[str]:
 def create_overlay(machine: Machine, image: Path) -> None:
     """Put an empty layer over the image; a half-made one never bears the final name."""
     making = machine.home / "disk.making"
-    call(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", str(image), str(making)])
+    run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", str(image), str(making)])
     making.replace(machine.overlay)
 
 
 def start(machine: Machine) -> None:
     """Plug the tap into the bridge and start the process in the background."""
     plug(machine)
-    call(["nice", "-n", "5", *argv(machine)])
+    run(["nice", "-n", "5", *command_line(machine)])
 
 
 def stop(machine: Machine) -> None:
@@ -121,7 +120,7 @@ def _runs_qemu(process: Path, mark: bytes) -> bool:
 def _end(machine: Machine, pid: int) -> None:
     try:
         Control(machine, limit=3.0).execute("quit")
-    except (OSError, VmError):
+    except (OSError, LabError):
         _signal(pid, signal.SIGTERM)
     if not _gone(pid, END_LIMIT_S):
         _signal(pid, signal.SIGKILL)
@@ -154,24 +153,14 @@ def _is_zombie(pid: int) -> bool:
 def plug(machine: Machine) -> None:
     """Make the tap anew, as a port of the lab's bridge."""
     unplug(machine)
-    call(["ip", "tuntap", "add", "dev", machine.tap, "mode", "tap"])
-    call(["ip", "link", "set", machine.tap, "master", machine.bridge, "up"])
+    run(["ip", "tuntap", "add", "dev", machine.tap, "mode", "tap"])
+    run(["ip", "link", "set", machine.tap, "master", machine.bridge, "up"])
 
 
 def unplug(machine: Machine) -> None:
     """Remove the tap if there is one."""
     if Path(f"/sys/class/net/{machine.tap}").exists():
-        call(["ip", "link", "delete", machine.tap])
-
-
-def call(command: list[str], limit: float = CALL_LIMIT_S) -> None:
-    """Run a short command; its own words are the error."""
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-        timeout=limit, check=False, env={**os.environ, "LC_ALL": "C"},
-    )  # fmt: skip
-    if done.returncode:
-        raise VmError(f"{' '.join(command[:4])} ... failed: {done.stderr.strip() or done.stdout}")
+        run(["ip", "link", "delete", machine.tap])
 
 
 class Control:
@@ -196,7 +185,7 @@ class Control:
         while line := self._stream.readline():
             said = json.loads(line)
             if "error" in said:
-                raise VmError(f"the emulated machine refused {command}: {said['error']['desc']}")
+                raise LabError(f"the emulated machine refused {command}: {said['error']['desc']}")
             if "return" in said:
                 return said["return"]
         return None  # "quit" may close the socket before it answers
