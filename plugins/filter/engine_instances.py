@@ -60,7 +60,7 @@ options:
     type: dict
     default: {}
 author:
-  - The vllm-fleet developers
+  - The vllm-fleet developers (@vllm-fleet)
 """
 
 EXAMPLES = r"""

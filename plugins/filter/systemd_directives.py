@@ -30,7 +30,7 @@ options:
     choices: [v1, v2, hybrid]
     default: v2
 author:
-  - The vllm-fleet developers
+  - The vllm-fleet developers (@vllm-fleet)
 """
 
 EXAMPLES = r"""

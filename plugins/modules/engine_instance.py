@@ -1,4 +1,5 @@
 #!/usr/bin/python
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Bring the unit of an engine instance to its wanted state, judged by what is running now."""
 
@@ -61,7 +62,7 @@ attributes:
     support: full
     description: An instance that runs with its present files is left alone.
 author:
-  - The vllm-fleet developers
+  - The vllm-fleet developers (@vllm-fleet)
 seealso:
   - module: vllm_fleet.baremetal.engine_ready
 """

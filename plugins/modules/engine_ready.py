@@ -1,4 +1,5 @@
 #!/usr/bin/python
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Wait on the host until an engine instance really answers, or say at once why it never will."""
 
@@ -54,8 +55,9 @@ options:
 attributes:
   check_mode:
     support: partial
-    description: Looks once at an instance that runs and would not be restarted. Otherwise nothing
-      can be predicted, and the task is skipped and says so.
+    description: Predicts what it can.
+    details: Looks once at an instance that runs and would not be restarted. Otherwise nothing can
+      be predicted, and the task is skipped and says so.
   diff_mode:
     support: none
     description: It changes nothing.
@@ -63,7 +65,7 @@ attributes:
     support: full
     description: It changes nothing.
 author:
-  - The vllm-fleet developers
+  - The vllm-fleet developers (@vllm-fleet)
 seealso:
   - module: vllm_fleet.baremetal.engine_instance
 """

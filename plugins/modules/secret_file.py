@@ -1,4 +1,5 @@
 #!/usr/bin/python
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Write a file whose content must not appear anywhere else."""
 
@@ -42,7 +43,8 @@ attributes:
     description: Predicts, also where the directory is not there yet.
   diff_mode:
     support: partial
-    description: Says whether content, owner or mode differ, and never shows the content.
+    description: Shows what differs.
+    details: Says whether content, owner or mode differ, and never shows the content.
   idempotent:
     support: full
     description: Content, owner and mode are compared with what is there.
@@ -50,7 +52,7 @@ attributes:
     support: full
     description: The file is replaced in one step.
 author:
-  - The vllm-fleet developers
+  - The vllm-fleet developers (@vllm-fleet)
 """
 
 EXAMPLES = r"""
