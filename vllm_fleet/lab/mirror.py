@@ -15,7 +15,6 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,47 +22,24 @@ import yaml
 
 from vllm_fleet.lab import mirror_files, python_archive, tiny_model, wheelhouse
 from vllm_fleet.lab.mirror_files import MirrorError
+from vllm_fleet.lab.settings import MIRROR_PORT, Lab
 
-__all__ = ["MirrorError", "ensure", "is_running", "start", "stop", "sums", "url"]
+__all__ = ["MirrorError", "ensure", "is_running", "start", "stop", "sums"]
 
-ADDRESS = "10.213.0.1"
-PORT = 8213
 DATA = Path(__file__).parent / "data/mirror.yml"
 MODULE = "vllm_fleet.lab.mirror_server"
 # A number for each section's way of making it; a change makes the section anew.
-FORMAT = {"wheels": 1, "locks": 1, "sources": 1, "python": 1, "models/tiny": 1}
+FORMAT = {
+    "models/tiny": 1,
+    "models/tiny-llama": 1,
+    "python": 1,
+    "wheels": 1,
+    "locks": 1,
+    "sources": 1,
+}
+MODELS = {"models/tiny": "deepseek", "models/tiny-llama": "llama"}
 START_LIMIT = 20.0
 STOP_LIMIT = 10.0
-
-
-@dataclass(frozen=True)
-class Places:
-    """Where the mirror keeps things on this machine."""
-
-    cache: Path
-    home: Path
-
-    @property
-    def root(self) -> Path:
-        """The folder that is served."""
-        return self.cache / "mirror"
-
-    @property
-    def pid_file(self) -> Path:
-        """The server's process id while it runs."""
-        return self.home / "mirror.pid"
-
-    @property
-    def log(self) -> Path:
-        """What the server was asked."""
-        return self.home / "mirror.log"
-
-
-def places() -> Places:
-    """The lab's folders, as the environment names them."""
-    cache = os.environ.get("VLLM_FLEET_LAB_CACHE") or "/var/cache/vllm-fleet-lab"
-    home = os.environ.get("VLLM_FLEET_LAB_HOME") or "/var/lib/vllm-fleet-lab"
-    return Places(Path(cache), Path(home))
 
 
 @functools.lru_cache(maxsize=1)
@@ -73,14 +49,19 @@ def contents() -> dict[str, Any]:
     return loaded
 
 
-def url(section: str = "", address: str = ADDRESS, port: int = PORT) -> str:
-    """Address of a section, as hosts of the lab reach it."""
-    return f"http://{address}:{port}/{section}"
+def pid_file(lab: Lab) -> Path:
+    """The server's process id while it runs."""
+    return lab.home / "mirror.pid"
 
 
-def sums(section: str) -> dict[str, str]:
+def log_file(lab: Lab) -> Path:
+    """What the server was asked."""
+    return lab.home / "mirror.log"
+
+
+def sums(lab: Lab, section: str) -> dict[str, str]:
     """File name to SHA-256 of a section that is filled."""
-    return mirror_files.read_sums(places().root / section)
+    return mirror_files.read_sums(lab.mirror_root / section)
 
 
 def architecture() -> str:
@@ -92,48 +73,33 @@ def _silent(_line: str) -> None:
     """Tell nobody."""
 
 
-def ensure(base: Path, tell: Callable[[str], None] = _silent) -> Path:
+def ensure(lab: Lab, base: Path, tell: Callable[[str], None] = _silent) -> Path:
     """Fill what is missing or out of date; return the folder that is served.
 
     ``base`` is the lab's base root; ``tell`` gets one line for every section that is made.
     """
-    where = places()
-    with mirror_files.exclusive(where.cache):
-        for section, make in _makers(base).items():
+    with mirror_files.exclusive(lab.cache):
+        for section, make in MAKERS.items():
             inputs = _inputs(section, base)
-            if mirror_files.is_fresh(where.root, section, inputs):
-                continue
-            tell(f"mirror: making {section}")
-            _make(where, section, make, inputs)
-    return where.root
+            if not mirror_files.is_fresh(lab.mirror_root, section, inputs):
+                tell(f"mirror: making {section}")
+                _make(lab, section, functools.partial(make, lab, base), inputs)
+    return lab.mirror_root
 
 
-def _make(
-    where: Places, section: str, make: Callable[[Path, Path], None], inputs: Any
-) -> None:
-    with mirror_files.scratch(where.cache) as work:
+def _make(lab: Lab, section: str, make: Callable[[Path, Path], None], inputs: Any) -> None:
+    with mirror_files.scratch(lab.cache) as work:
         staged = work / "staged"
         staged.mkdir()
         make(work, staged)
-        mirror_files.publish(where.root, section, staged, inputs)
-
-
-def _makers(base: Path) -> dict[str, Callable[[Path, Path], None]]:
-    """How each section is made, in the order in which they need each other."""
-    return {
-        "models/tiny": _make_model,
-        "python": functools.partial(_make_python, base),
-        "wheels": functools.partial(_make_wheels, base),
-        "locks": _make_locks,
-        "sources": functools.partial(_make_sources, base),
-    }
+        mirror_files.publish(lab.mirror_root, section, staged, inputs)
 
 
 def _inputs(section: str, base: Path) -> dict[str, Any]:
     """What a section's content depends on."""
     known: dict[str, Any] = {"format": FORMAT[section], "machine": architecture()}
-    if section == "models/tiny":
-        known["shape"] = repr(tiny_model.Shape())
+    if section in MODELS:
+        known["shape"] = repr(tiny_model.Shape(MODELS[section]))
     elif section == "python":
         known["base"] = python_version(base)
     elif section == "sources":
@@ -154,53 +120,63 @@ def python_version(base: Path) -> str:
     raise MirrorError(f"{base} has no python{contents()['python']}")
 
 
-def _make_model(_work: Path, staged: Path) -> None:
-    tiny_model.write(staged)
+def _make_model(family: str, _lab: Lab, _base: Path, _work: Path, staged: Path) -> None:
+    tiny_model.write(staged, tiny_model.Shape(family))
 
 
-def _make_python(base: Path, _work: Path, staged: Path) -> None:
+def _make_python(_lab: Lab, base: Path, _work: Path, staged: Path) -> None:
     name = f"cpython-{python_version(base)}-{architecture()}.tar.gz"
     python_archive.write(base, contents()["python"], staged / name)
 
 
-def _make_wheels(base: Path, work: Path, staged: Path) -> None:
+def _make_wheels(lab: Lab, base: Path, work: Path, staged: Path) -> None:
     pip = wheelhouse.open_pip(base, work, contents()["python"])
-    wheelhouse.download(pip, contents()["locks"], staged, places().root / "wheels")
+    wheelhouse.download(pip, contents()["locks"], staged, lab.mirror_root / "wheels")
     wheelhouse.write_index(staged)
 
 
-def _make_locks(_work: Path, staged: Path) -> None:
-    wheelhouse.write_locks(contents()["locks"], sums("wheels"), staged)
+def _make_locks(lab: Lab, _base: Path, _work: Path, staged: Path) -> None:
+    wheelhouse.write_locks(contents()["locks"], sums(lab, "wheels"), staged)
 
 
-def _make_sources(base: Path, work: Path, staged: Path) -> None:
+def _make_sources(lab: Lab, base: Path, work: Path, staged: Path) -> None:
     pip = wheelhouse.open_pip(base, work, contents()["python"])
     wheels = work / "wheels"
     wheels.mkdir()
-    for path in (places().root / "wheels").glob("*.whl"):
+    for path in (lab.mirror_root / "wheels").glob("*.whl"):
         os.link(path, wheels / path.name)
     wheelhouse.install(pip, contents()["build_lock"], wheels)
     for source in contents()["sources"]:
         wheelhouse.fetch_source(pip, source, staged)
 
 
-def start(address: str = ADDRESS, port: int = PORT) -> int:
-    """Serve the mirror in the background, at this address only; return the process id.
+# How each section is made, in the order in which they need each other.
+MAKERS: dict[str, Callable[[Lab, Path, Path, Path], None]] = {
+    **{section: functools.partial(_make_model, family) for section, family in MODELS.items()},
+    "python": _make_python,
+    "wheels": _make_wheels,
+    "locks": _make_locks,
+    "sources": _make_sources,
+}
+
+
+def start(lab: Lab, address: str = "", port: int = MIRROR_PORT) -> int:
+    """Serve the mirror in the background, on the bridge's address only; return the process id.
 
     A server that already runs is left alone.
     """
-    where = places()
-    if (running := is_running()) is not None:
+    if (running := is_running(lab)) is not None:
         return running
-    where.home.mkdir(parents=True, exist_ok=True)
-    argv = [sys.executable, "-m", MODULE, str(where.root), address, str(port)]
-    with where.log.open("a") as log:
+    address = address or lab.gateway
+    lab.home.mkdir(parents=True, exist_ok=True)
+    argv = [sys.executable, "-m", MODULE, str(lab.mirror_root), address, str(port)]
+    with log_file(lab).open("a") as log:
         process = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             cwd="/", env={**os.environ, "PYTHONPATH": _package_root()},
         )
-    mirror_files.write_atomic(where.pid_file, f"{process.pid}\n")
-    _wait_for_answer(process, url("", address, port))
+    mirror_files.write_atomic(pid_file(lab), f"{process.pid}\n")
+    _wait_for_answer(lab, process, f"http://{address}:{port}/")
     return process.pid
 
 
@@ -208,14 +184,14 @@ def _package_root() -> str:
     return str(Path(__file__).resolve().parents[2])
 
 
-def _wait_for_answer(process: subprocess.Popen[bytes], address: str) -> None:
+def _wait_for_answer(lab: Lab, process: subprocess.Popen[bytes], address: str) -> None:
     deadline = time.monotonic() + START_LIMIT
     while process.poll() is None and time.monotonic() < deadline:
         if _answers(address):
             return
         time.sleep(0.05)
-    stop()
-    raise MirrorError(f"the mirror does not answer at {address}; see {places().log}")
+    stop(lab)
+    raise MirrorError(f"the mirror does not answer at {address}; see {log_file(lab)}")
 
 
 def _answers(address: str) -> bool:
@@ -227,28 +203,28 @@ def _answers(address: str) -> bool:
         return False
 
 
-def is_running() -> int | None:
+def is_running(lab: Lab) -> int | None:
     """Process id of the running server; None where there is none."""
     try:
-        pid = int(places().pid_file.read_text())
+        pid = int(pid_file(lab).read_text())
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except (OSError, ValueError):
         return None
     return pid if MODULE.encode() in words else None
 
 
-def stop() -> None:
+def stop(lab: Lab) -> None:
     """End the server and remove its pid file; its log stays for ``lab down`` to remove."""
-    pid = is_running()
+    pid = is_running(lab)
     if pid is not None:
-        _end(pid)
-    places().pid_file.unlink(missing_ok=True)
+        _end(lab, pid)
+    pid_file(lab).unlink(missing_ok=True)
 
 
-def _end(pid: int) -> None:
+def _end(lab: Lab, pid: int) -> None:
     os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + STOP_LIMIT
-    while is_running() == pid:
+    while is_running(lab) == pid:
         if time.monotonic() > deadline:
             os.kill(pid, signal.SIGKILL)
         _reap(pid)
@@ -263,9 +239,9 @@ def _reap(pid: int) -> None:
         return
 
 
-def describe() -> Mapping[str, int]:
+def describe(lab: Lab) -> Mapping[str, int]:
     """Bytes per section, for people."""
-    root = places().root
+    root = lab.mirror_root
     return {
         section: sum(path.stat().st_size for path in mirror_files.payload(root / section))
         for section in FORMAT

@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from vllm_fleet.lab.errors import LabError
+
 SUMS = "SHA256SUMS"
 STAMPS = ".stamps"
 CHUNK = 1 << 20
 
 
-class MirrorError(Exception):
+class MirrorError(LabError):
     """The mirror cannot be filled or served; the message says what to do."""
 
 

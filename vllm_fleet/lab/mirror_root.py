@@ -2,7 +2,7 @@
 
 The mirror is filled by the base root's own Python, so that the controller's version does not
 matter.  Nothing is written into the base root, and since every mount lives in the command's
-own mount namespace, nothing is left behind when it ends or is killed.
+own namespaces, nothing is left behind when it ends or is killed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vllm_fleet.lab.mirror_files import MirrorError
+from vllm_fleet.lab.process import contained, die_with_parent
 
 WORK = "/mirror-work"
 # $1: base root, $2: work folder, $3: file with one path to show per line; then the command.
@@ -54,9 +55,10 @@ class Root:
         """Run ``command`` inside; return its standard output, or raise with its last lines."""
         shown = self.work / ".shown"
         shown.write_text("".join(f"{path}\n" for path in self.shown))
-        argv = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-eu", "-c", ENTER]
-        argv += ["enter", str(self.base), str(self.work), str(shown), *command]
-        return _run(argv, command, limit, {**_plain(), **self.environment, **(extra or {})})
+        script = ["sh", "-eu", "-c", ENTER, "enter"]
+        enter = [*script, *map(str, (self.base, self.work, shown)), *command]
+        environment = {**_plain(), **self.environment, **(extra or {})}
+        return _run(contained(enter), command, limit, environment)
 
 
 def _plain() -> dict[str, str]:
@@ -71,6 +73,7 @@ def _run(
         done = subprocess.run(
             argv, env=environment, timeout=limit, capture_output=True, errors="replace",
             check=False, stdin=subprocess.DEVNULL,
+            preexec_fn=die_with_parent(),
         )
     except subprocess.TimeoutExpired as error:
         message = f"no end after {limit:.0f} s: {' '.join(shown)}"

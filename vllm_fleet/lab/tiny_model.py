@@ -2,7 +2,8 @@
 
 Standard library only, so that it also runs where no numpy is at hand.  The answers are
 noise, but every layer of the engine is real: configuration, tokenizer, chat template,
-weights, sampling.  The same shape and seed give the same bytes.
+weights, sampling.  It has the build of DeepSeek's models (latent attention, experts); the
+family "llama" is there for engines without them.  The same shape and seed give the same bytes.
 """
 
 from __future__ import annotations
@@ -25,52 +26,92 @@ CHAT_TEMPLATE = (
     "{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
+FAMILIES = ("deepseek", "llama")
 WEIGHTS_FILE = "model.safetensors"
 SPREAD = 0.05
+
+
+Shapes = dict[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
 class Shape:
     """The sizes of the model; small, but legal for every kernel that vLLM may pick."""
 
+    family: str = "deepseek"
     hidden: int = 64
     layers: int = 2
     heads: int = 2
-    kv_heads: int = 2
+    head_dim: int = 64
     intermediate: int = 128
     vocabulary: int = 320
     context: int = 2048
     seed: int = 20260101
-
-    @property
-    def head_dim(self) -> int:
-        """Width of one attention head."""
-        return self.hidden // self.heads
+    # Of the family "deepseek" only: latent attention and experts.  The CPU kernel for latent
+    # attention knows a rank of 512 and 64 rotated values, like the real models.
+    latent: int = 512
+    rotated: int = 64
+    experts: int = 4
+    expert_width: int = 64
+    dense_layers: int = 1
 
 
 def config(shape: Shape) -> dict[str, Any]:
-    """``config.json`` of a Llama model of this shape."""
+    """``config.json`` of a model of this shape."""
+    special = {"deepseek": _deepseek_config, "llama": _llama_config}[shape.family](shape)
     return {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
         "hidden_size": shape.hidden,
         "intermediate_size": shape.intermediate,
         "num_hidden_layers": shape.layers,
         "num_attention_heads": shape.heads,
-        "num_key_value_heads": shape.kv_heads,
-        "head_dim": shape.head_dim,
+        "num_key_value_heads": shape.heads,
         "vocab_size": shape.vocabulary,
         "max_position_embeddings": shape.context,
         "hidden_act": "silu",
         "rms_norm_eps": 1e-05,
         "rope_theta": 10000.0,
         "attention_bias": False,
-        "mlp_bias": False,
         "tie_word_embeddings": False,
         "bos_token_id": special_id("<|endoftext|>"),
         "eos_token_id": special_id("<|im_end|>"),
         "torch_dtype": "bfloat16",
         "use_cache": True,
+        **special,
+    }
+
+
+def _llama_config(shape: Shape) -> dict[str, Any]:
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "head_dim": shape.head_dim,
+        "mlp_bias": False,
+    }
+
+
+def _deepseek_config(shape: Shape) -> dict[str, Any]:
+    return {
+        "architectures": ["DeepseekV2ForCausalLM"],
+        "model_type": "deepseek_v2",
+        "attention_dropout": 0.0,
+        "kv_lora_rank": shape.latent,
+        "q_lora_rank": None,
+        "qk_rope_head_dim": shape.rotated,
+        "qk_nope_head_dim": shape.head_dim,
+        "v_head_dim": shape.head_dim,
+        "n_routed_experts": shape.experts,
+        "n_shared_experts": 1,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": shape.expert_width,
+        "first_k_dense_replace": shape.dense_layers,
+        "moe_layer_freq": 1,
+        "n_group": 1,
+        "topk_group": 1,
+        "topk_method": "greedy",
+        "norm_topk_prob": False,
+        "scoring_func": "softmax",
+        "routed_scaling_factor": 1.0,
+        "rope_scaling": None,
     }
 
 
@@ -150,31 +191,62 @@ def generation_config() -> dict[str, Any]:
     }
 
 
-def tensor_shapes(shape: Shape) -> dict[str, tuple[int, ...]]:
-    """Name and size of every weight, in the order in which they are drawn."""
-    shapes: dict[str, tuple[int, ...]] = {
+def tensor_shapes(shape: Shape) -> Shapes:
+    """Name and size of every weight."""
+    shapes: Shapes = {
         "model.embed_tokens.weight": (shape.vocabulary, shape.hidden),
         "model.norm.weight": (shape.hidden,),
         "lm_head.weight": (shape.vocabulary, shape.hidden),
     }
     for layer in range(shape.layers):
-        shapes.update(_layer_shapes(shape, f"model.layers.{layer}."))
+        own = _layer_shapes(shape, layer)
+        shapes.update({f"model.layers.{layer}.{name}.weight": size for name, size in own.items()})
     return shapes
 
 
-def _layer_shapes(shape: Shape, prefix: str) -> dict[str, tuple[int, ...]]:
-    queries = shape.heads * shape.head_dim
-    keys = shape.kv_heads * shape.head_dim
+def _layer_shapes(shape: Shape, layer: int) -> Shapes:
+    norms: Shapes = {
+        "input_layernorm": (shape.hidden,),
+        "post_attention_layernorm": (shape.hidden,),
+    }
+    if shape.family == "llama":
+        return {**norms, **_attention(shape), **_mlp("mlp", shape, shape.intermediate)}
+    if layer < shape.dense_layers:
+        return {**norms, **_latent_attention(shape), **_mlp("mlp", shape, shape.intermediate)}
+    return {**norms, **_latent_attention(shape), **_expert_shapes(shape)}
+
+
+def _attention(shape: Shape) -> Shapes:
+    width = shape.heads * shape.head_dim
+    inputs: Shapes = {f"self_attn.{name}_proj": (width, shape.hidden) for name in "qkv"}
+    return {**inputs, "self_attn.o_proj": (shape.hidden, width)}
+
+
+def _latent_attention(shape: Shape) -> Shapes:
+    """Keys and values are kept as one short vector, as DeepSeek's models do it."""
+    width = shape.heads * shape.head_dim
     return {
-        prefix + "input_layernorm.weight": (shape.hidden,),
-        prefix + "post_attention_layernorm.weight": (shape.hidden,),
-        prefix + "self_attn.q_proj.weight": (queries, shape.hidden),
-        prefix + "self_attn.k_proj.weight": (keys, shape.hidden),
-        prefix + "self_attn.v_proj.weight": (keys, shape.hidden),
-        prefix + "self_attn.o_proj.weight": (shape.hidden, queries),
-        prefix + "mlp.gate_proj.weight": (shape.intermediate, shape.hidden),
-        prefix + "mlp.up_proj.weight": (shape.intermediate, shape.hidden),
-        prefix + "mlp.down_proj.weight": (shape.hidden, shape.intermediate),
+        "self_attn.q_proj": (width + shape.heads * shape.rotated, shape.hidden),
+        "self_attn.kv_a_proj_with_mqa": (shape.latent + shape.rotated, shape.hidden),
+        "self_attn.kv_a_layernorm": (shape.latent,),
+        "self_attn.kv_b_proj": (2 * width, shape.latent),
+        "self_attn.o_proj": (shape.hidden, width),
+    }
+
+
+def _expert_shapes(shape: Shape) -> Shapes:
+    shapes: Shapes = {"mlp.gate": (shape.experts, shape.hidden)}
+    shapes.update(_mlp("mlp.shared_experts", shape, shape.expert_width))
+    for expert in range(shape.experts):
+        shapes.update(_mlp(f"mlp.experts.{expert}", shape, shape.expert_width))
+    return shapes
+
+
+def _mlp(prefix: str, shape: Shape, width: int) -> Shapes:
+    return {
+        f"{prefix}.gate_proj": (width, shape.hidden),
+        f"{prefix}.up_proj": (width, shape.hidden),
+        f"{prefix}.down_proj": (shape.hidden, width),
     }
 
 
@@ -266,9 +338,10 @@ def main(arguments: list[str] | None = None) -> int:
     """``python -m vllm_fleet.lab.tiny_model DIRECTORY``."""
     parser = argparse.ArgumentParser(description="Write a tiny model for vLLM.")
     parser.add_argument("directory", type=Path)
+    parser.add_argument("--family", choices=FAMILIES, default=FAMILIES[0])
     parser.add_argument("--seed", type=int, default=Shape.seed)
     options = parser.parse_args(arguments)
-    for path in write(options.directory, Shape(seed=options.seed)):
+    for path in write(options.directory, Shape(options.family, seed=options.seed)):
         sys.stdout.write(f"{path}\n")
     return 0
 
