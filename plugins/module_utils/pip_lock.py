@@ -138,10 +138,16 @@ def metadata_fields(metadata):
     return fields
 
 
-def stub_metadata(requirement):
-    """Return (name, version) of an excluded name that is given as NAME==VERSION, else None."""
-    pin = _PIN.match(requirement.strip())
-    return (normalise(pin.group(1)), pin.group(2)) if pin else None
+def stub_of(exclusion):
+    """Return (name, version) of the stub that stands in for an excluded name.
+
+    NAME stands for version 0, which satisfies requirements without a version; for others it has to
+    be given as NAME==VERSION.
+    """
+    pin = _PIN.match(exclusion.strip())
+    if pin:
+        return normalise(pin.group(1)), pin.group(2)
+    return requirement_name(exclusion), "0"
 
 
 def digest(data):

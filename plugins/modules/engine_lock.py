@@ -33,8 +33,8 @@ options:
     default: []
   exclude:
     description:
-      - Names to leave out. A name that only other requirements ask for must be given with its
-        version (C(NAME==VERSION)), so that the others still resolve.
+      - Names to leave out. Where other requirements ask for certain versions of a name, it must be
+        given with such a version (C(NAME==VERSION)), so that the others still resolve.
     type: list
     elements: str
     default: []
@@ -170,7 +170,7 @@ class Resolver:
         if not self.params["lock_src"]:
             return self.params["lock_content"]
         response, info = fetch_url(self.module, self.params["lock_src"], timeout=60)
-        if response is None or info["status"] not in (200, -1):
+        if response is None or info["status"] != 200:
             raise pip_lock.LockError("%s: %s" % (self.params["lock_src"], info["msg"]))
         text = response.read().decode("utf-8")
         seen = pip_lock.digest(text)
@@ -212,8 +212,8 @@ class Resolver:
         wanted, report = os.path.join(scratch, "wanted.txt"), os.path.join(scratch, "report.json")
         with io.open(wanted, "w", encoding="utf-8") as stream:
             stream.write("\n".join(lines) + "\n")
-        for stub in filter(None, map(pip_lock.stub_metadata, self.params["exclude"])):
-            write_stub_wheel(scratch, *stub)
+        for exclusion in self.params["exclude"]:
+            write_stub_wheel(scratch, *pip_lock.stub_of(exclusion))
         command = [os.path.join(self.work, "venv", "bin", "python"), "-m", "pip", "install"]
         command += ["--dry-run", "--ignore-installed", "--only-binary", ":all:", "--no-cache-dir"]
         command += ["--quiet", "--report", report, "-r", wanted]

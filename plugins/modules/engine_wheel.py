@@ -255,10 +255,10 @@ class Builder:
     def archive(self):
         """Return the path of the source archive, downloaded where needed and compared."""
         src, path = self.params["src"], self.params["src"]
-        if re.match(r"^(https?|file|ftp)://", src):
+        if re.match(r"^https?://", src):
             path = os.path.join(self.work, "source-archive")
             response, info = fetch_url(self.module, src, timeout=60)
-            if response is None or info["status"] not in (200, -1):
+            if response is None or info["status"] != 200:
                 self.fail("getting the source", "%s: %s" % (src, info["msg"]))
             with open(path, "wb") as stream:
                 shutil.copyfileobj(response, stream, 1024 * 1024)

@@ -13,7 +13,7 @@ description:
     host as it was.
 options:
   src:
-    description: The archive, as a URL (C(http), C(https), C(file)) or a path on the host.
+    description: The archive, as a URL (C(http) or C(https)) or a path on the host.
     type: str
     required: true
   sha256:
@@ -91,7 +91,7 @@ PROGRAM = "import ssl, venv, ctypes, sys; print('%d.%d.%d' % sys.version_info[:3
 
 def is_url(src):
     """Say whether the source must be downloaded."""
-    return re.match(r"^(https?|file|ftp)://", src) is not None
+    return re.match(r"^https?://", src) is not None
 
 
 def run_version(module, executable):
@@ -130,7 +130,7 @@ def open_source(module, method):
     response, info = fetch_url(
         module, module.params["src"], method=method, timeout=module.params["timeout"]
     )
-    if info["status"] not in (200, -1) or response is None:
+    if response is None or info["status"] != 200:
         module.fail_json(
             msg="the archive cannot be had: %s (%s)" % (module.params["src"], info["msg"])
         )
@@ -140,7 +140,7 @@ def open_source(module, method):
 def ask(module):
     """Fail where the archive is not there; reads no content."""
     src = module.params["src"]
-    if is_url(src) and not src.startswith("file://"):
+    if is_url(src):
         open_source(module, "HEAD")
     elif not is_url(src) and not os.path.exists(src) and not module.check_mode:
         module.fail_json(msg="there is no archive at %s" % src)
