@@ -1,0 +1,218 @@
+"""The lab for Python callers: up, status, reset, down. Each is idempotent, and one runs at a time.
+
+Everything that a host mounts lies in a mount namespace of its own and ends with its processes;
+what else there is (folders, bridge, control groups, processes) `down` finds by the lab's names,
+so that it cleans up just as well after an `up` that was killed at any point.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from vllm_fleet.lab import (
+    base,
+    fleet,
+    hosts,
+    inventory,
+    keys,
+    machine,
+    mirror,
+    network,
+    personas,
+    planning,
+    state,
+    vm,
+)
+from vllm_fleet.lab.plan import Plan
+from vllm_fleet.lab.settings import Lab, current
+from vllm_fleet.lab.state import Host
+
+Tell = Callable[[str], None]
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Raised:
+    """What `up` leaves: the inventory file, and the hosts that it was asked for."""
+
+    inventory: Path
+    hosts: tuple[str, ...]
+
+
+def silent(_line: str) -> None:
+    """Tell nobody."""
+
+
+def up(
+    asked: dict[str, str] | None = None,
+    *,
+    lab: Lab | None = None,
+    python: str = "",
+    binds: Iterable[str] = (),
+    contents: bool = False,
+    tell: Tell = silent,
+) -> Raised:
+    """Raise hosts (name: persona; None is the demo fleet) and return once they answer.
+
+    `python` and `binds` (SOURCE:TARGET, read-only) hold for hosts that are new; `contents` also
+    fills the mirror with everything that an engine needs (downloads, some minutes at first).
+    """
+    lab = lab or current()
+    machine.require()
+    with state.locked(lab):
+        present = state.load(lab)
+        wanted = fleet.wanted(asked, present)
+        fresh = {name: host for name, host in wanted.items() if name not in present}
+        for name, host in fresh.items():
+            wanted[name] = replace(host, python=python, binds=tuple(binds))
+        _raise(lab, {**present, **wanted}, [*wanted], tell, contents)
+    _raise_machine(lab, wanted)
+    return Raised(lab.inventory_file, tuple(wanted))
+
+
+def _raise(lab: Lab, known: dict[str, Host], names: list[str], tell: Tell, contents: bool) -> None:
+    state.save(lab, known)
+    keys.ensure(lab, {name: lab.address(host.number) for name, host in known.items()})
+    tell("lab: base root and personas")
+    root = base.ensure(lab)
+    personas.remove_leftovers(lab)
+    chosen = [known[name] for name in names if name != fleet.MACHINE]
+    plans = [planning.plan(lab, root, host) for host in chosen]
+    network.raise_bridge(lab)
+    if contents:
+        mirror.ensure(lab, root, tell)
+    _serve(lab)
+    tell(f"lab: booting {', '.join(names)}")
+    _together(lambda plan: _boot(lab, plan), plans)
+    inventory.write(lab, known)
+
+
+def _serve(lab: Lab) -> None:
+    lab.mirror_root.mkdir(parents=True, exist_ok=True)
+    mirror.start(lab)
+
+
+def _boot(lab: Lab, plan: Plan) -> None:
+    hosts.start(lab, plan)
+    hosts.wait_ready(lab, plan)
+
+
+def _raise_machine(lab: Lab, wanted: dict[str, Host]) -> None:
+    """Raise the emulated machine; this takes long, so others need not wait for it."""
+    if fleet.MACHINE in wanted:
+        with state.locked(lab, "machine"):
+            vm.up(lab)
+
+
+def _together(work: Callable[[Item], None], items: list[Item]) -> None:
+    if not items:
+        return
+    with ThreadPoolExecutor(max_workers=len(items)) as pool:
+        for done in [pool.submit(work, item) for item in items]:
+            done.result()
+
+
+def down(
+    names: Iterable[str] | None = None, *, lab: Lab | None = None, purge: bool = False
+) -> None:
+    """Take hosts down (None: all, and the lab with them); `purge` also empties the cache."""
+    lab = lab or current()
+    machine.refuse_unless_able()
+    with state.locked(lab):
+        present = state.load(lab)
+        there = {*present, *_folders(lab)}
+        going = there if names is None else {*fleet.named(names, there)}
+        _together(lambda name: _lower(lab, name), sorted(going))
+        left = {name: host for name, host in present.items() if name not in going}
+        if left:
+            _keep(lab, left)
+        else:
+            _close(lab)
+        if purge:
+            shutil.rmtree(lab.cache)
+
+
+def _folders(lab: Lab) -> list[str]:
+    """Return hosts by their folders: a killed `up` may have left some that no list names."""
+    return [path.name for path in (lab.home / "hosts").glob("*")]
+
+
+def _lower(lab: Lab, name: str) -> None:
+    if name == fleet.MACHINE:
+        vm.down(lab)
+    else:
+        hosts.stop(lab, name)
+        hosts.remove(lab, name)
+
+
+def _keep(lab: Lab, left: dict[str, Host]) -> None:
+    state.save(lab, left)
+    inventory.write(lab, left)
+
+
+def _close(lab: Lab) -> None:
+    """Remove what belongs to no single host."""
+    mirror.stop(lab)
+    network.remove_bridge(lab)
+    base.remove_leftovers(lab)
+    personas.remove_leftovers(lab)
+    if lab.home.exists():
+        shutil.rmtree(lab.home)
+
+
+def reset(names: Iterable[str] | None = None, *, lab: Lab | None = None) -> None:
+    """Drop what hosts have written (None: all) and boot them as new."""
+    lab = lab or current()
+    machine.require()
+    with state.locked(lab):
+        present = state.load(lab)
+        chosen = fleet.named(present if names is None else names, present)
+        root = base.ensure(lab)
+        plain = [present[name] for name in chosen if name != fleet.MACHINE]
+        network.raise_bridge(lab)
+        _serve(lab)
+        _together(lambda host: _renew(lab, root, host), plain)
+    if fleet.MACHINE in chosen:
+        with state.locked(lab, "machine"):
+            vm.reset(lab)
+
+
+def _renew(lab: Lab, root: Path, host: Host) -> None:
+    hosts.stop(lab, host.name)
+    hosts.forget_changes(lab, host.name)
+    _boot(lab, planning.plan(lab, root, host))
+
+
+def status(*, lab: Lab | None = None) -> list[dict[str, Any]]:
+    """Return one row per host that the lab remembers."""
+    lab = lab or current()
+    return [_row(lab, host) for _, host in sorted(state.load(lab).items())]
+
+
+def _row(lab: Lab, host: Host) -> dict[str, Any]:
+    address = lab.address(host.number)
+    runs = hosts.supervisors(lab.host_dir(host.name))
+    if host.name == fleet.MACHINE:
+        runs = [pid for pid in [vm.status(lab)["pid"]] if isinstance(pid, int)]
+    answers = bool(runs) and hosts.answers(address)
+    state_now = "up" if answers else "running, no ssh" if runs else "stopped"
+    return {
+        "name": host.name,
+        "persona": host.persona,
+        "address": address,
+        "hardware": host.hardware,
+        "state": state_now,
+        "pid": runs[0] if runs else None,
+    }
+
+
+def write_inventory(lab: Lab) -> Path:
+    """Write the inventory of the hosts that are there; return the file."""
+    with state.locked(lab):
+        inventory.write(lab, state.load(lab))
+    return lab.inventory_file
