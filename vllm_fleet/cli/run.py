@@ -124,7 +124,8 @@ class Output:
 def _run(options: GlobalOptions, found: Preflight, job: Job, output: Output) -> Finished:
     """Run the playbook with everything that listens, and judge it."""
     began = time.monotonic()
-    tracker = Tracker(Judge(found.inventory.selected, found.expected(job.roles)))
+    stages = job.roles or tuple(found.stages())
+    tracker = Tracker(Judge(found.inventory.selected, found.expected(job.roles), stages))
     complaints = Complaints()
     outcome = _execute(options, found, job, output, tracker, complaints)
     verdict = tracker.judge.verdict(finished=not outcome.cancelled_by)

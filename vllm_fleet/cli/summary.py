@@ -140,14 +140,14 @@ def changes(verdict: Verdict, check: bool) -> Iterator[str]:
     if by_task:
         yield "would change:" if check else "changed:"
     for (stage, task), hosts in by_task.items():
-        yield f"    {stage}: {task.rpartition(' : ')[2]} ({some(dict.fromkeys(hosts), 4)})"
+        yield f"    {stage}: {task} ({some(dict.fromkeys(hosts), 4)})"
 
 
 def diffs(verdict: Verdict) -> Iterator[str]:
     """Yield what ``--diff`` shows."""
     for change in verdict.changes:
         if change.diff:
-            yield f"--- {change.host}: {change.stage}: {change.task.rpartition(' : ')[2]}"
+            yield f"--- {change.host}: {change.stage}: {change.task}"
             yield change.diff
 
 

@@ -142,10 +142,16 @@ class Judge:
     """Takes events one by one, and gives the verdict at the end."""
 
     def __init__(
-        self, hosts: Iterable[str], expected: Mapping[str, Collection[str]] | None = None
+        self,
+        hosts: Iterable[str],
+        expected: Mapping[str, Collection[str]] | None = None,
+        wanted: Collection[str] = (),
     ) -> None:
         self.hosts = list(dict.fromkeys(hosts))
         self.expected = expected or {}
+        # Stages that were asked for. Others only run what Ansible always runs, which says
+        # nothing about a host, unless it goes wrong.
+        self.wanted = frozenset(wanted)
         self.cells: dict[tuple[str, str], Cell] = {}
         self.stages: list[str] = []
         self.stage = OTHER_STAGE
@@ -186,7 +192,7 @@ class Judge:
 
     def _playbook_on_task_start(self, data: Mapping[str, Any]) -> None:
         self.started_tasks += 1
-        self.task = str(data.get("name") or data.get("task") or "")
+        self.task = str(data.get("task") or data.get("name") or "")
 
     def _playbook_on_no_hosts_remaining(self, _data: Mapping[str, Any]) -> None:
         self.stopped_early = True
@@ -295,6 +301,7 @@ class Judge:
     def _host_verdict(self, host: str, rescued: set[int], complete: bool) -> HostVerdict:
         mine = {stage: cell for (name, stage), cell in self.cells.items() if name == host}
         stages = {stage: cell.status(rescued) for stage, cell in mine.items()}
+        stages = {stage: status for stage, status in stages.items() if self._counts(stage, status)}
         status = min(stages.values(), key=RANK.__getitem__, default=Status.UNTOUCHED)
         reason = ""
         if status in GOOD:
@@ -302,14 +309,19 @@ class Judge:
             status = Status.UNKNOWN if reason else status
         elif status is Status.UNKNOWN:
             reason = "a task gave no result"
-        changed = {stage: cell.changed for stage, cell in mine.items()}
+        changed = {stage: mine[stage].changed for stage in stages}
         return HostVerdict(host, status, stages, changed, reason)
+
+    def _counts(self, stage: str, status: Status) -> bool:
+        """Say whether a stage says something about a host."""
+        return not self.wanted or stage in self.wanted or status not in GOOD
 
     def _doubt(self, host: str, stages: Mapping[str, Status], complete: bool) -> str:
         """Return why a host that looks good cannot be called so."""
         if not complete:
             return self._cut_off(host, stages)
-        if host in (self.stats or {}).get("processed", {}) and not stages:
+        seen = any(name == host for name, _ in self.cells)
+        if host in (self.stats or {}).get("processed", {}) and not seen:
             return "Ansible worked on it, but no event of it arrived"
         if self._gaps and not self._agrees_with_statistics(host):
             return f"{self._gaps} events are missing"

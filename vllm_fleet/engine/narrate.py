@@ -39,8 +39,8 @@ def stage_of(data: Mapping[str, Any]) -> str:
 
 
 def task_of(data: Mapping[str, Any]) -> str:
-    """Return the task's name without the role in front."""
-    return str(data.get("task") or data.get("name") or "").rpartition(" : ")[2]
+    """Return the task's name."""
+    return str(data.get("task") or data.get("name") or "")
 
 
 def _result(status: str, data: Mapping[str, Any]) -> dict[str, Any]:

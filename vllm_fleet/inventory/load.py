@@ -17,7 +17,7 @@ from ansible import constants
 from ansible.errors import AnsibleError
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
-from ansible.parsing.vault import get_file_vault_secret
+from ansible.parsing.vault import VaultLib, get_file_vault_secret
 from ansible.utils.display import Display
 from ansible.vars.manager import VariableManager
 
@@ -54,7 +54,9 @@ def load(
     if basedir is not None:
         # Ansible also reads group_vars and host_vars beside the playbook.
         loader.set_basedir(str(basedir))
-    loader.set_vault_secrets(_vault_secrets(loader, credentials or Credentials()))
+    keys = _vault_secrets(loader, credentials or Credentials())
+    loader.set_vault_secrets(keys)
+    plain = Plain(VaultLib(keys))
     manager = _parse(loader, paths)
     variables = VariableManager(loader=loader, inventory=manager)
     extra = _extra_variables(loader, extra_vars_files)
@@ -65,7 +67,9 @@ def load(
         selected=selected,
         groups=_groups(manager),
         parents=_parents(manager),
-        variables={name: _variables(variables, manager, name, extra) for name in selected},
+        variables={
+            name: plain.mapping(_variables(variables, manager, name) | extra) for name in selected
+        },
         matching=lambda pattern: _matching(manager, pattern),
     )
 
@@ -287,30 +291,39 @@ def _matching(manager: Any, pattern: str) -> tuple[str, ...]:
         return tuple(host.name for host in manager.get_hosts(pattern, ignore_limits=True))
 
 
-def _variables(variables: Any, manager: Any, name: str, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a host's variables as plain data."""
-    host = manager.get_host(name)
-    found = variables.get_vars(host=host, include_hostvars=False) | dict(extra)
-    return {str(key): plain(value) for key, value in found.items()}
+def _variables(variables: Any, manager: Any, name: str) -> dict[str, Any]:
+    """Return a host's variables."""
+    found: dict[str, Any] = variables.get_vars(host=manager.get_host(name), include_hostvars=False)
+    return found
 
 
-def plain(value: Any) -> Any:
-    """Return a value without Ansible's own types."""
-    if type(value).__name__ in VAULT_TYPES:
-        return _decrypted(value)
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    for kind in (bool, int, float, str):
-        if isinstance(value, kind):
-            return kind(value)
-    return value
+class Plain:
+    """Turns Ansible's own types into Python's, and decrypts on the way."""
 
+    def __init__(self, vault: Any) -> None:
+        self.vault = vault
 
-def _decrypted(value: Any) -> str:
-    """Return an encrypted value, marked as such."""
-    try:
-        return Vaulted(str(value))
-    except AnsibleError as error:
-        return Locked(_text(error).split("\n")[0])
+    def mapping(self, values: Mapping[Any, Any]) -> dict[str, Any]:
+        """Return a mapping as plain data."""
+        return {str(key): self.value(value) for key, value in values.items()}
+
+    def value(self, value: Any) -> Any:
+        """Return a value as plain data."""
+        if type(value).__name__ in VAULT_TYPES:
+            return self.decrypted(value)
+        if isinstance(value, Mapping):
+            return self.mapping(value)
+        if isinstance(value, (list, tuple)):
+            return [self.value(item) for item in value]
+        for kind in (bool, int, float, str):
+            if isinstance(value, kind):
+                return kind(value)
+        return value
+
+    def decrypted(self, value: Any) -> str:
+        """Return an encrypted value, marked as such."""
+        try:
+            # Both of Ansible's types for encrypted values keep the text here.
+            return Vaulted(self.vault.decrypt(value._ciphertext).decode())
+        except AnsibleError as error:
+            return Locked(_text(error).split("\n")[0])
