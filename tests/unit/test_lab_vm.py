@@ -72,9 +72,10 @@ def test_the_disk_boots_by_its_own_loader(tmp_path: Path) -> None:
     assert not {"-kernel", "-initrd", "-append"} & set(vm_qemu.command_line(machine(tmp_path)))
 
 
-def test_a_tap_name_fits_the_kernel(tmp_path: Path) -> None:
-    long = vm_qemu.Machine("a-machine-with-a-long-name", tmp_path, "vfleet0", vm.MAC)
+def test_a_tap_name_fits_the_kernel_and_is_not_the_bridge(tmp_path: Path) -> None:
+    long = vm_qemu.Machine("vm-01", tmp_path, "a-long-bridge-0", vm.MAC)
     assert len(long.tap) <= 15
+    assert long.tap != long.bridge
 
 
 def test_packages_are_valid_names_without_comments() -> None:

@@ -53,8 +53,8 @@ class Machine:
 
     @property
     def tap(self) -> str:
-        """Name the tap; an interface name holds 15 characters."""
-        return f"vf-{self.name}"[:15]
+        """Name the tap, unlike that of another lab; an interface name holds 15 characters."""
+        return f"{self.bridge[:12]}-vm"
 
 
 def command_line(machine: Machine) -> list[str]:
