@@ -27,7 +27,7 @@ class ActionModule(PlanningAction):
         "lock": {"type": "str"},
         "lock_sha256": {"type": "str"},
         "requirements": {"type": "list", "elements": "str", "default": []},
-        "exclude": {"type": "list", "elements": "str", "default": []},
+        "exclude": {"type": "list", "elements": "str"},
         "build_requirements": {"type": "list", "elements": "str"},
         "build_environment": {"type": "dict", "default": {}},
         "artifacts_dir": {"type": "str"},

@@ -51,10 +51,9 @@ options:
     elements: str
     default: []
   exclude:
-    description: Names that are left out.
+    description: Names that are left out; those of the host's accelerator without it.
     type: list
     elements: str
-    default: []
   build_requirements:
     description: Requirements of the environment that builds; the catalog's without it.
     type: list

@@ -43,7 +43,7 @@ def engine_of(catalog: Data, groups: Iterable[str], options: Mapping[str, Any]) 
     if accelerator is None:
         return None
     chosen = dict(catalog["accelerators"][accelerator])
-    for name in ("method", "target", "distribution", "version"):
+    for name in ("method", "target", "distribution", "version", "exclude"):
         if options.get(name) is not None:
             chosen[name] = options[name]
     if not isinstance(chosen["version"], str):
@@ -58,6 +58,7 @@ def engine_of(catalog: Data, groups: Iterable[str], options: Mapping[str, Any]) 
         "target": chosen["target"],
         "distribution": chosen["distribution"],
         "version": chosen["version"],
+        "exclude": list(chosen["exclude"]),
         "requires_python": row.get("requires_python"),
         "row": row,
     }
@@ -153,7 +154,7 @@ def plan(engine: Data, host: Data, python: Data, options: Mapping[str, Any]) -> 
             "source_sha256": source.get("sha256"),
             "lock_sha256": lock.get("sha256"),
             "requirements": list(options.get("requirements") or []),
-            "exclude": list(options.get("exclude") or []),
+            "exclude": engine["exclude"],
             "build_requirements": requirements,
             "build_environment": dict(options.get("build_environment") or {}),
         },
