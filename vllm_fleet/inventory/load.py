@@ -208,9 +208,11 @@ def _guess_line(file: str, message: str) -> int:
         return line
     if "range must be" in message:
         found = DASH_RANGE.search(text) or re.search(r"\[[^]\s]*:[^]\s]*\]\S", text)
+    elif words := re.search(r"got: (\S+)|pattern (\S+) must", message):
+        # A word of its own: name=value elsewhere is no match.
+        found = re.search(rf"(?<!\S){re.escape(words[1] or words[2])}(?=[\s:]|$)", text)
     else:
-        words = re.search(r"got: (.+)|pattern (\S+) must", message)
-        found = re.search(re.escape(next(filter(None, words.groups()))), text) if words else None
+        found = None
     return text.count("\n", 0, found.start()) + 1 if found else 0
 
 
