@@ -46,7 +46,7 @@ def make_lab(home: Path, bridge: str, prefix: str) -> settings.Lab:
 
 
 def assert_no_trace(lab: settings.Lab) -> None:
-    machine = vm_qemu.Machine(vm.NAME, lab.home / vm.NAME, lab.bridge, vm.MAC)
+    machine = vm_qemu.Machine(vm.NAME, lab.host_dir(vm.NAME), lab.bridge, vm.MAC)
     assert vm_qemu.pids(machine) == []
     assert not machine.home.exists()
     assert not Path("/sys/class/net", machine.tap).exists()
@@ -78,6 +78,11 @@ def told(lab: settings.Lab, command: str) -> str:
     done = vm.ssh(lab, command)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+def boot_id(lab: settings.Lab) -> str:
+    """Return the id of the present boot; nothing while the machine is away."""
+    return vm.ssh(lab, "cat /proc/sys/kernel/random/boot_id").stdout.strip()
 
 
 def test_it_is_an_ordinary_host_for_ansible(lab: settings.Lab, tmp_path: Path) -> None:
@@ -112,20 +117,14 @@ def test_the_kernel_refuses_hugepages_and_takes_vm_settings(lab: settings.Lab) -
 
 def test_a_kernel_argument_goes_through_its_own_boot_loader(lab: settings.Lab) -> None:
     before = vm.status(lab)["pid"]
-    boot = told(lab, "cat /proc/sys/kernel/random/boot_id")
+    boot = boot_id(lab)
     assert "hugepages=" not in told(lab, "cat /proc/cmdline")
     told(
         lab, """sed -i 's/^GRUB_CMDLINE_LINUX="/&hugepagesz=2M hugepages=40 /' /etc/default/grub"""
     )
     told(lab, "update-grub")
     told(lab, "systemctl --no-block reboot")
-    wait_until(
-        lambda: (
-            boot not in vm.ssh(lab, "sleep 0; cat /proc/sys/kernel/random/boot_id").stdout
-            and vm.ssh(lab, "true").returncode == 0
-        ),
-        180,
-    )
+    wait_until(lambda: boot_id(lab) not in ("", boot), 180)
     assert "hugepages=40" in told(lab, "cat /proc/cmdline")
     assert told(lab, "cat /proc/sys/vm/nr_hugepages") == "40"
     assert vm.status(lab)["pid"] == before

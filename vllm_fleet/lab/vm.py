@@ -122,7 +122,7 @@ def wait_ready(lab: Lab, limit: float = READY_LIMIT_S) -> None:
 
 
 def _machine(lab: Lab) -> Machine:
-    return Machine(NAME, lab.home / NAME, lab.bridge, MAC)
+    return Machine(NAME, lab.host_dir(NAME), lab.bridge, MAC)
 
 
 def _start(lab: Lab, machine: Machine, image: Path) -> None:
