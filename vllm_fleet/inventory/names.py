@@ -28,5 +28,4 @@ managed managed_hostname
 """
 ANSIBLE_NAMES = frozenset(f"ansible_{word}" for word in CONNECTION.split())
 ACCELERATORS = ("ascend", "nvidia", "cpu")
-SERVING = "serving"
 BUILDERS = "builders"

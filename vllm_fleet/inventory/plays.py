@@ -24,6 +24,12 @@ class Play:
     tags: tuple[str, ...] = ()
     # Each role with the options that the play itself gives.
     roles: dict[str, frozenset[str]] = field(default_factory=dict)
+    # Roles that its tasks include, often only a part of them.
+    included: frozenset[str] = frozenset()
+
+    def is_stage(self) -> bool:
+        """Say whether the play does a stage's work (and does not only check settings)."""
+        return bool(self.stage and (self.roles or self.included))
 
     def groups(self) -> list[str]:
         """Return the names in the pattern of the hosts."""
@@ -64,7 +70,18 @@ def _play(entry: dict[str, Any], file: Path) -> Play:
         file=str(file),
         tags=tuple([tags] if isinstance(tags, str) else map(str, tags)),
         roles=dict(_role(role, entry) for role in entry.get("roles") or []),
+        included=frozenset(_included(entry.get("tasks") or [])),
     )
+
+
+def _included(tasks: list[Any]) -> Iterator[str]:
+    """Yield the roles that tasks include, also those in blocks."""
+    for task in (task for task in tasks if isinstance(task, dict)):
+        for name, value in task.items():
+            if name.rpartition(".")[2] in {"include_role", "import_role"}:
+                yield str((value or {}).get("name", "")).rpartition(".")[2]
+            elif name in {"block", "rescue", "always"}:
+                yield from _included(value or [])
 
 
 def _role(role: Any, play: dict[str, Any]) -> tuple[str, frozenset[str]]:

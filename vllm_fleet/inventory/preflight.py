@@ -48,13 +48,13 @@ class Preflight:
 
     def stages(self) -> list[str]:
         """Return the stages of the playbook, in order."""
-        return list(dict.fromkeys(play.stage for play in self.plays if play.roles and play.stage))
+        return list(dict.fromkeys(play.stage for play in self.plays if play.is_stage()))
 
     def expected(self, roles: Names[str] = ()) -> dict[str, frozenset[str]]:
         """Return the stages that each selected host should go through."""
         wanted: dict[str, set[str]] = {host: set() for host in self.inventory.selected}
         for play in self.plays:
-            if play.roles and play.stage and (not roles or play.stage in roles):
+            if play.is_stage() and (not roles or play.stage in roles):
                 for host in self.inventory.matching(play.pattern):
                     wanted.get(host, set()).add(play.stage)
         return {host: frozenset(stages) for host, stages in wanted.items()}

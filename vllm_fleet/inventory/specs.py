@@ -61,11 +61,18 @@ def load_specs(roles: Path) -> dict[str, dict[str, Option]]:
     """Return the options of every role in a folder of roles."""
     specs = {}
     for file in sorted(roles.glob("*/meta/argument_specs.yml")):
-        content = _content(file)
-        main = (content.get("argument_specs") or {}).get("main") or {}
-        options = main.get("options") or {}
-        specs[file.parent.parent.name] = {name: option(spec) for name, spec in options.items()}
+        entries = _content(file).get("argument_specs") or {}
+        specs[file.parent.parent.name] = _options(entries)
     return specs
+
+
+def _options(entries: Mapping[str, Any]) -> dict[str, Option]:
+    """Return the options of all entry points; only the main one can require some."""
+    found: dict[str, Option] = {}
+    for entry in sorted(entries, key=lambda name: name == "main"):
+        for name, spec in ((entries[entry] or {}).get("options") or {}).items():
+            found[name] = option(spec if entry == "main" else {**spec, "required": False})
+    return found
 
 
 def _content(file: Path) -> dict[str, Any]:
