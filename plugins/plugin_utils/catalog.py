@@ -10,6 +10,8 @@ from typing import Any
 import yaml
 
 CATALOG = Path(__file__).resolve().parents[2] / "catalog"
+# The loader in C where PyYAML has it: ten times faster on the engine's flags.
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class CatalogError(ValueError):
@@ -19,11 +21,11 @@ class CatalogError(ValueError):
 @functools.cache
 def load(name: str) -> dict[str, Any]:
     """Return the content of catalog/<name>.yml. Treat it as read-only: it is shared."""
-    path = CATALOG / f"{name}.yml"
-    if path.parent != CATALOG or not path.is_file():
+    path = (CATALOG / f"{name}.yml").resolve()
+    if CATALOG not in path.parents or not path.is_file():
         raise CatalogError(f"the catalog has no part {name!r}; it has: {', '.join(names())}")
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = _read(path)
     except yaml.YAMLError as error:
         raise CatalogError(f"{path}: {error}") from error
     if not isinstance(content, dict):
@@ -31,6 +33,15 @@ def load(name: str) -> dict[str, Any]:
     return content
 
 
+def _read(path: Path) -> Any:
+    loader = LOADER(path.read_text(encoding="utf-8"))
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
+
+
 def names() -> list[str]:
     """Return the names of the catalog's parts."""
-    return sorted(path.stem for path in CATALOG.glob("*.yml"))
+    paths = (path.relative_to(CATALOG).with_suffix("") for path in CATALOG.rglob("*.yml"))
+    return sorted(path.as_posix() for path in paths)

@@ -9,6 +9,7 @@ dev < alpha < beta < rc < release < anything appended to the release.
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from functools import total_ordering
@@ -81,6 +82,11 @@ def parse(text: str) -> Version:
     """Return the version that ``text`` spells, or raise VersionError."""
     if not isinstance(text, str):
         raise VersionError(f"a version must be a text, not {text!r}: quote it")
+    return _parse(text)
+
+
+@functools.lru_cache(maxsize=4096)
+def _parse(text: str) -> Version:
     lowered = text.strip().lower()
     if _HUAWEI.match(lowered):
         return Version(text.strip(), tuple(int(n) for n in re.findall(r"\d+", lowered)), (_END,))
@@ -131,6 +137,7 @@ def newest(texts: list[str]) -> str | None:
     return max(texts, key=parse, default=None)
 
 
+@functools.lru_cache(maxsize=16384)
 def matches(version: str, wanted: str) -> bool:
     """Say whether ``version`` lies in ``wanted``.
 
