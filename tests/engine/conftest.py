@@ -158,14 +158,14 @@ class Fleet:
         code, out, _ = self.run(verb, "--json", *args)
         return code, json.loads(out)
 
-    def start(self, verb: str, *args: str) -> subprocess.Popen[str]:
+    def start(self, verb: str, *args: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
         """Start the command as a process of its own."""
         (self.root / "driver.py").write_text(DRIVER)
         command = [sys.executable, str(self.root / "driver.py"), str(self.root / "collection")]
         return subprocess.Popen(
             [*command, verb, "-i", str(self.inventory), *args],
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=stderr,
             text=True,
         )
 

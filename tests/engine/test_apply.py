@@ -16,7 +16,7 @@ from vllm_fleet.state.paths import fleet_dir
 
 
 def statuses(document: dict[str, Any]) -> dict[str, str]:
-    return {host["host"]: host["status"] for host in document["hosts"]}
+    return {name: host["status"] for name, host in document["hosts"].items()}
 
 
 def test_first_run_changes_and_the_second_does_not(fleet: Any) -> None:
@@ -26,7 +26,9 @@ def test_first_run_changes_and_the_second_does_not(fleet: Any) -> None:
     assert {change["task"] for change in first["changes"]} == {"Write the file"}
     code, second = fleet.json("apply")
     assert (code, statuses(second), second["changes"]) == (0, {"a": "ok", "b": "ok"}, [])
-    assert second["hosts"][0]["stages"] == {"os_baseline": "ok", "hugepages": "ok"}
+    fine = {"status": "ok", "changed": 0}
+    assert second["hosts"]["a"]["stages"] == {"os_baseline": fine, "hugepages": fine}
+    assert first["hosts"]["a"]["changed"] == 1
 
 
 def test_check_and_diff_predict_and_touch_nothing(fleet: Any) -> None:
@@ -108,7 +110,8 @@ def test_only_the_roles_that_were_named_run(fleet: Any) -> None:
     fleet.add("a")
     code, document = fleet.json("apply", "--roles", "hugepages")
     assert code == 0
-    assert document["hosts"][0]["stages"] == {"hugepages": "ok"}
+    assert list(document["hosts"]["a"]["stages"]) == ["hugepages"]
+    assert not (fleet.root / "a.txt").exists()
 
 
 def test_an_unknown_role_is_1_with_a_hint(fleet: Any) -> None:
@@ -151,7 +154,7 @@ def test_status_and_history_tell_what_happened(fleet: Any) -> None:
     code, status = fleet.json("status")
     assert code == 0
     assert statuses(status) == {"a": "changed", "b": "failed", "c": "never"}
-    assert status["hosts"][1]["message"] == "disk 3 of b is full"
+    assert status["hosts"]["b"]["message"] == "disk 3 of b is full"
     _, history = fleet.json("history")
     assert [run["exit_code"] for run in history["runs"]] == [3]
     assert history["runs"][0]["counts"]["failed"] == 1

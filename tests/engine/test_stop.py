@@ -76,7 +76,7 @@ def test_BR_66_a_signal_stops_everything_and_is_on_record(running: Any, signum: 
     run = fleet.json("history")[1]["runs"][0]
     assert (run["exit_code"], run["stopped_at"]) == (130, "os_baseline: Wait")
     hosts = fleet.json("status")[1]["hosts"]
-    assert {host["status"] for host in hosts} == {"unknown"}
+    assert {host["status"] for host in hosts.values()} == {"unknown"}
 
 
 def test_BR_66_a_killed_run_leaves_no_process_and_no_file(running: Any) -> None:

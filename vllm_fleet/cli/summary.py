@@ -55,7 +55,7 @@ def as_data(run: Finished, with_diff: bool) -> dict[str, Any]:
         "complete": verdict.complete,
         "stopped_at": verdict.stopped_at,
         "missing_events": verdict.gaps,
-        "hosts": [_host(host) for host in verdict.hosts],
+        "hosts": {host.host: _host(host) for host in verdict.hosts},
         "failures": [_cause(cause) for cause in verdict.causes],
         "changes": [_change(change, with_diff) for change in verdict.changes],
         "complaints": [] if verdict.started_tasks else list(run.complaints),
@@ -64,13 +64,15 @@ def as_data(run: Finished, with_diff: bool) -> dict[str, Any]:
 
 
 def _host(host: HostVerdict) -> dict[str, Any]:
-    stages = {stage: status.value for stage, status in host.stages.items()}
+    stages = {
+        stage: {"status": status.value, "changed": host.changed.get(stage, 0)}
+        for stage, status in host.stages.items()
+    }
     return {
-        "host": host.host,
         "status": host.status.value,
+        "changed": sum(host.changed.values()),
         "reason": host.reason,
         "stages": stages,
-        "changed": host.changed,
     }
 
 

@@ -45,7 +45,8 @@ def _example(name: str) -> Path:
     found = collection.find(collection_search_paths())
     collection.require_same_version(found)
     folder = found.root / "inventories"
-    known = sorted(path.name for path in folder.glob("*") if path.is_dir() and path.name != "lab")
+    folders = (path for path in folder.glob("*") if path.is_dir())
+    known = sorted(path.name for path in folders if not path.name.startswith("lab"))
     if name not in known:
         raise ConfigError(f"there is no example {name}; there are: {', '.join(known) or 'none'}")
     return folder / name

@@ -28,7 +28,7 @@ def status(
         hosts = _with_unseen(store.hosts(), wanted)
     counts = dict(Counter(host["status"] for host in hosts))
     if options.json:
-        document("status", fleet=name, counts=counts, hosts=hosts)
+        document("status", fleet=name, counts=counts, hosts=_by_name(hosts))
     else:
         out(f"fleet {name}: {', '.join(f'{n} {word}' for word, n in counts.items()) or 'no hosts'}")
         out(table(("host", "status", "when", "last good", "run", "why"), map(_row, hosts)))
@@ -52,6 +52,11 @@ def _with_unseen(
     known = {host["host"]: host for host in hosts}
     unseen = {"status": "never", "run": "", "at": None, "last_good": None, "message": ""}
     return [known.get(name, {"host": name, "stages": {}, **unseen}) for name in wanted]
+
+
+def _by_name(hosts: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the hosts under their names, as ``apply`` gives them."""
+    return {host["host"]: {k: v for k, v in host.items() if k != "host"} for host in hosts}
 
 
 def _row(host: dict[str, Any]) -> list[str]:
