@@ -223,6 +223,7 @@ def test_a_failed_loop_tells_what_the_item_said() -> None:
         ({"msg": "MODULE FAILURE", "module_stderr": "Error: y"}, "MODULE FAILURE: Error: y"),
         ({"censored": "hidden"}, "the result is hidden, since it may hold a secret (no_log)"),
         ({"rc": 1}, "failed, saying nothing"),
+        ({"msg": "lacks some", "failures": ["No package x", "y"]}, "lacks some: No package x; y"),
     ],
 )
 def test_messages(result: dict[str, Any], message: str) -> None:
@@ -257,3 +258,12 @@ def test_diffs_of_files_and_of_structures() -> None:
     assert text.endswith("p")
     assert '+  "x": 1' in diff_text({"before": {}, "after": {"x": 1}})
     assert diff_text(None) == ""
+
+
+def test_a_pending_reboot_is_6_until_the_task_says_otherwise() -> None:
+    run = Run().play("one").task_start("t", "a", "b")
+    run.on("ok", "a", res={"changed": True, "reboot_required": True}).on("ok", "b", res=OK)
+    verdict = run.stats(ok={"a": 1, "b": 1}).verdict("a", "b")
+    assert (verdict.reboot_pending, verdict.exit_code()) == (("a",), ExitCode.WAITING)
+    run.on("ok", "a", res={"changed": False, "reboot_required": False})
+    assert run.verdict("a", "b").exit_code() is ExitCode.OK

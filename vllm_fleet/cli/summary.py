@@ -55,6 +55,7 @@ def as_data(run: Finished, with_diff: bool) -> dict[str, Any]:
         "complete": verdict.complete,
         "stopped_at": verdict.stopped_at,
         "missing_events": verdict.gaps,
+        "reboot_pending": list(verdict.reboot_pending),
         "hosts": {host.host: _host(host) for host in verdict.hosts},
         "failures": [_cause(cause) for cause in verdict.causes],
         "changes": [_change(change, with_diff) for change in verdict.changes],
@@ -97,6 +98,8 @@ def lines(run: Finished, with_diff: bool) -> Iterator[str]:
         yield "Ansible stopped before the first task; nothing was touched. It says:"
         yield from (f"  {line}" for text in run.complaints for line in text.splitlines())
     yield from changes(verdict, run.check)
+    if verdict.reboot_pending:
+        yield f"waits for a reboot: {some(verdict.reboot_pending)}"
     counts = verdict.counts()
     told = ", ".join(f"{counts[status.value]} {status.value}" for status in _shown(counts))
     yield f"fleet {run.fleet}: {told} in {duration(run.seconds)} (run {run.run_id})"
@@ -163,6 +166,8 @@ def next_step(run: Finished) -> Iterator[str]:
         yield "Next: check that these hosts answer over ssh, then run apply again."
     elif code is ExitCode.FAILED:
         yield f"Next: repair the cause above and run apply again. Events: {run.log}"
+    elif code is ExitCode.WAITING:
+        yield "Next: reboot these hosts when it suits you, then run apply again."
     elif code is ExitCode.CONFIG and run.verdict.started_tasks == 0:
         yield f"Next: repair what Ansible complains about. Events: {run.log}"
     elif statuses <= {Status.UNTOUCHED}:

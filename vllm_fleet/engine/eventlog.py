@@ -22,7 +22,7 @@ KEPT = (
 KEPT_OF_RESULT = (
     "changed", "failed", "unreachable", "skipped", "skip_reason", "msg", "rc", "reason",
     "exception", "module_stderr", "stderr", "stdout", "warnings", "item", "ansible_loop_var",
-    "censored", "diff",
+    "censored", "diff", "failures", "reboot_required",
 )  # fmt: skip
 LONGEST = 4000
 

@@ -117,6 +117,8 @@ class Verdict:
     complete: bool
     gaps: int
     started_tasks: int
+    # Hosts on which something waits for a reboot.
+    reboot_pending: tuple[str, ...] = ()
     stopped_at: str = ""
 
     def counts(self) -> dict[str, int]:
@@ -133,6 +135,8 @@ class Verdict:
             codes.add(ExitCode.FAILED)
         if Status.UNREACHABLE in statuses:
             codes.add(ExitCode.UNREACHABLE)
+        if self.reboot_pending:
+            codes.add(ExitCode.WAITING)
         if statuses <= {Status.UNTOUCHED}:
             codes.add(ExitCode.CONFIG)
         return worst(codes)
@@ -162,6 +166,7 @@ class Judge:
         self.started_tasks = 0
         self._last_task = ""
         self._last_task_hosts: set[str] = set()
+        self._reboot: dict[tuple[str, str], bool] = {}
         self._item_messages: dict[tuple[str, str], list[str]] = {}
         self._last_counter = 0
         self._gaps = 0
@@ -210,6 +215,7 @@ class Judge:
     def _runner_on_ok(self, data: Mapping[str, Any]) -> None:
         cell = self._close(data)
         result = data.get("res")
+        self._note_reboot(data, result)
         # ansible-runner puts {} in place of a result that is too large (runner #1381).
         cell.blank = cell.blank or not result
         cell.ok += 1
@@ -235,8 +241,15 @@ class Judge:
         self._item_messages.setdefault(key, []).append(message_of(data.get("res")))
 
     def _runner_item_on_ok(self, data: Mapping[str, Any]) -> None:
+        self._note_reboot(data, data.get("res"))
         if not data.get("res"):
             self._cell(data).blank = True
+
+    def _note_reboot(self, data: Mapping[str, Any], result: Any) -> None:
+        """Note what a task says about a reboot; the last word of each task counts."""
+        if isinstance(result, Mapping) and "reboot_required" in result:
+            key = (self._host(data), f"{data.get('task', '')}{result.get('item', '')}")
+            self._reboot[key] = bool(result["reboot_required"])
 
     def _host(self, data: Mapping[str, Any]) -> str:
         return str(data.get("host", ""))
@@ -282,6 +295,9 @@ class Judge:
             complete=complete,
             gaps=self._gaps,
             started_tasks=self.started_tasks,
+            reboot_pending=tuple(
+                dict.fromkeys(host for (host, _), pending in self._reboot.items() if pending)
+            ),
             stopped_at="" if complete else f"{self.stage}: {self.task}" if self.task else "start",
         )
 

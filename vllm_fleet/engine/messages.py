@@ -35,6 +35,9 @@ def message_of(result: Any) -> str:
     if message.startswith(EMPTY_WORDS):
         detail = next(filter(None, map(last_line, _outputs(result))), "")
         message = f"{message}: {detail}" if detail else message
+    # dnf keeps the names of what it lacks beside the message.
+    if failures := _words(result.get("failures")):
+        message = f"{message}: {failures}"
     return message if len(message) <= LONGEST else f"{message[:LONGEST]}..."
 
 
