@@ -89,7 +89,19 @@ def _raise(lab: Lab, known: dict[str, Host], names: list[str], tell: Tell, conte
     _serve(lab)
     tell(f"lab: booting {', '.join(names)}")
     _together(lambda plan: _boot(lab, plan), plans)
-    inventory.write(lab, known)
+    _write_inventory(lab, known)
+
+
+def _write_inventory(lab: Lab, known: dict[str, Host]) -> None:
+    """Write the inventory of those hosts that run."""
+    inventory.write(lab, {name: host for name, host in known.items() if _pids(lab, name)})
+
+
+def _pids(lab: Lab, name: str) -> list[int]:
+    """Return the processes that keep a host running."""
+    if name != fleet.MACHINE:
+        return hosts.supervisors(lab.host_dir(name))
+    return [pid for pid in [vm.status(lab)["pid"]] if isinstance(pid, int)]
 
 
 def _serve(lab: Lab) -> None:
@@ -107,6 +119,7 @@ def _raise_machine(lab: Lab, wanted: dict[str, Host]) -> None:
     if fleet.MACHINE in wanted:
         with state.locked(lab, "machine"):
             vm.up(lab)
+        write_inventory(lab)
 
 
 def _together(work: Callable[[Item], None], items: list[Item]) -> None:
@@ -152,7 +165,7 @@ def _lower(lab: Lab, name: str) -> None:
 
 def _keep(lab: Lab, left: dict[str, Host]) -> None:
     state.save(lab, left)
-    inventory.write(lab, left)
+    _write_inventory(lab, left)
 
 
 def _close(lab: Lab) -> None:
@@ -196,9 +209,7 @@ def status(*, lab: Lab | None = None) -> list[dict[str, Any]]:
 
 def _row(lab: Lab, host: Host) -> dict[str, Any]:
     address = lab.address(host.number)
-    runs = hosts.supervisors(lab.host_dir(host.name))
-    if host.name == fleet.MACHINE:
-        runs = [pid for pid in [vm.status(lab)["pid"]] if isinstance(pid, int)]
+    runs = _pids(lab, host.name)
     answers = bool(runs) and hosts.answers(address)
     state_now = "up" if answers else "running, no ssh" if runs else "stopped"
     return {
@@ -214,5 +225,5 @@ def _row(lab: Lab, host: Host) -> dict[str, Any]:
 def write_inventory(lab: Lab) -> Path:
     """Write the inventory of the hosts that are there; return the file."""
     with state.locked(lab):
-        inventory.write(lab, state.load(lab))
+        _write_inventory(lab, state.load(lab))
     return lab.inventory_file

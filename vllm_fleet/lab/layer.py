@@ -1,15 +1,18 @@
-"""Build a persona's layer: `python -m vllm_fleet.lab.layer PERSONA BASE SCRATCH`.
+"""Build a persona's layer: `python -m vllm_fleet.lab.layer PERSONA BASE REPOSITORY SCRATCH`.
 
 It runs in namespaces of its own (see ``process.contained``); SCRATCH/upper is the layer.
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vllm_fleet.lab import labdata, rootfs
+from vllm_fleet.lab import deb_repo, labdata, packages, rootfs, rpm_repo
+from vllm_fleet.lab.packages import Package
 from vllm_fleet.lab.process import run
 
 PLATFORM_PYTHON = "/usr/libexec/platform-python"
@@ -17,10 +20,10 @@ PLATFORM_PYTHON = "/usr/libexec/platform-python"
 
 def main() -> None:
     """Mount the overlay and make the persona in it."""
-    name, base, scratch = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+    name = sys.argv[1]
+    base, repository, scratch = map(Path, sys.argv[2:])
     root = mount(base, scratch)
-    persona = labdata.persona(name)
-    make(root, persona, labdata.read(f"families/{persona['family']}"))
+    make(root, labdata.persona(name), repository)
     run(["umount", root])
 
 
@@ -34,12 +37,54 @@ def mount(base: Path, scratch: Path) -> Path:
     return root
 
 
-def make(root: Path, persona: dict[str, Any], family: dict[str, Any]) -> None:
+def make(root: Path, persona: Mapping[str, Any], repository: Path) -> None:
     """Turn the base root into the persona."""
+    family = labdata.read(f"families/{persona['family']}")
+    offered = packages.of(persona)
+    if persona["family"] == "deb":
+        purge(root, persona)
     rootfs.customise(root, family)
+    if persona["family"] == "rpm":
+        record(root, offered, repository)
     rootfs.customise(root, persona)
     if persona["system_python"] == "hidden":
         hide_python(root)
+    for package in offered:
+        for pattern in package.from_base:
+            rootfs.remove(root, pattern)
+
+
+def record(root: Path, offered: list[Package], repository: Path) -> None:
+    """Enter what a blank host has installed into the rpm database."""
+    place = root / "packages"
+    place.mkdir()
+    for file in rpm_repo.files_of(repository, offered):
+        shutil.copy2(file, place)
+    files = sorted(f"/{place.name}/{file.name}" for file in place.iterdir())
+    run(["chroot", root, "rpm", "--install", "--force-debian", "--nodeps", *files])
+    shutil.rmtree(place)
+
+
+def purge(root: Path, persona: Mapping[str, Any]) -> None:
+    """Purge what is installed in the base root but not on a blank host of this persona."""
+    quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+    run(["chroot", root, "dpkg", "--purge", *deb_repo.repacked(persona)], env=quiet)
+    rename_python(root / deb_repo.DPKG, str(persona["python"]))
+
+
+def rename_python(database: Path, version: str) -> None:
+    """Give Debian's Python the distribution's version in dpkg's database.
+
+    The distribution's own repository may then offer a package python3.11 beside it.
+    """
+    status = database / "status"
+    text = status.read_text(encoding="utf-8").replace("python3.11", f"python{version}")
+    status.write_text(text, encoding="utf-8")
+    for path in sorted((database / "info").glob("*python3.11*")):
+        path.rename(path.with_name(path.name.replace("python3.11", f"python{version}")))
+    for path in (database / "info").glob(f"*python{version}*.list"):
+        text = path.read_text(encoding="utf-8").replace("/usr/bin/python3.11\n", "")
+        path.write_text(text, encoding="utf-8")
 
 
 def hide_python(root: Path) -> None:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vllm_fleet.lab import hosts, keys, personas
+from vllm_fleet.lab import hosts, keys, labdata, personas
 from vllm_fleet.lab.errors import LabRefusal
 from vllm_fleet.lab.plan import Plan
 from vllm_fleet.lab.settings import Lab
 from vllm_fleet.lab.state import Host
+
+REPOSITORY = """\
+[{id}]
+name={title}
+baseurl={url}
+enabled=1
+gpgcheck=0
+"""
 
 
 def plan(lab: Lab, base: Path, host: Host) -> Plan:
@@ -22,8 +30,20 @@ def plan(lab: Lab, base: Path, host: Host) -> Plan:
         layers=[str(layer), str(base)],
         host_key=lab.host_key(host.name).read_text(encoding="utf-8"),
         authorized_key=keys.public_key(lab.client_key),
+        files=_sources(lab, host.persona),
         binds=[_checked(bind) for bind in host.binds],
     )
+
+
+def _sources(lab: Lab, name: str) -> dict[str, str]:
+    """Return the one package source that a blank host has: the lab's mirror."""
+    persona = labdata.persona(name)
+    url = f"{lab.mirror_url}/{persona['family']}/{name}/"
+    repository = persona["repository"]
+    if persona["family"] == "deb":
+        return {f"/etc/apt/sources.list.d/{repository['file']}": f"deb [trusted=yes] {url} ./\n"}
+    entry = REPOSITORY.format(id=repository["id"], title=persona["title"], url=url)
+    return {f"/etc/yum.repos.d/{repository['file']}": entry}
 
 
 def _checked(bind: str) -> str:

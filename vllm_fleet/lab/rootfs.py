@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ def write(root: Path, path: str, content: str, mode: int = 0o644) -> None:
 
 def remove(root: Path, pattern: str) -> None:
     """Remove what matches a pattern; fine when nothing does."""
-    for found in sorted(root.glob(pattern.lstrip("/"))):
+    # A pattern without a wildcard would not match a link that leads nowhere.
+    plain = below(root, pattern)
+    for found in [plain] if plain.is_symlink() else sorted(root.glob(pattern.lstrip("/"))):
         if found.is_dir() and not found.is_symlink():
             shutil.rmtree(found)
         else:
@@ -40,7 +43,7 @@ def link(root: Path, path: str, target: str) -> None:
     place.symlink_to(target)
 
 
-def customise(root: Path, data: dict[str, Any]) -> None:
+def customise(root: Path, data: Mapping[str, Any]) -> None:
     """Apply the keys `removed`, `files`, `links`, `masked` and `enabled` of lab data."""
     for pattern in data.get("removed", ()):
         remove(root, pattern)
