@@ -91,6 +91,8 @@ def source_of(engine: Data, options: Mapping[str, Any]) -> Data:
                 "vllm_build_source must name the file"
             )
         place += archive["name"]
+    if not is_url(place) and not Path(place).expanduser().is_file():
+        raise PlanError(f"there is no file {place} on the controller (vllm_build_source)")
     sha256 = options.get("source_sha256") or archive.get("sha256")
     sha256 = check_sha256("vllm_build_source_sha256", sha256)
     return {"src": place, "local": _local(place, sha256), "sha256": sha256}
@@ -101,8 +103,6 @@ def _local(place: str, sha256: str) -> str:
     if is_url(place):
         return ""
     path = Path(place).expanduser()
-    if not path.is_file():
-        raise PlanError(f"there is no file {path} on the controller")
     seen = sha256_of(path)
     if seen != sha256:
         raise PlanError(f"wrong checksum: {path} has SHA-256 {seen}, wanted {sha256}")
