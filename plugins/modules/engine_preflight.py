@@ -59,8 +59,8 @@ options:
 attributes:
   check_mode:
     support: full
-    description: What an earlier stage of the same run would bring (user, release, model) is
-      named in RV(predictions) instead of failing.
+    description: What an earlier stage of the same run would bring (user, release, model, program)
+      is named in RV(predictions) instead of failing.
   diff_mode:
     support: none
     description: It changes nothing.
@@ -209,8 +209,8 @@ def main():
     missing = []
     if params["instances"]:
         missing = user_missing(params, user) + release_missing(params, default)
-        missing += model_missing(params, user)
-    problems = program_problems(params) + port_problems(params, left)
+        missing += model_missing(params, user) + program_problems(params)
+    problems = port_problems(params, left)
     if params["instances"] and engine_host.foreign_template():
         problems.append(
             "%s was not written by vllm-fleet; move it away first" % engine_host.UNIT_TEMPLATE
