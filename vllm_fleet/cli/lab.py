@@ -30,6 +30,9 @@ def up(
         list[str] | None,
         typer.Option("--host", metavar="NAME=PERSONA", help="Also raise this extra host."),
     ] = None,
+    hardware: Annotated[
+        str, typer.Option(metavar="NAME", help="Give new hosts this hardware.")
+    ] = "",
     python: Annotated[
         str, typer.Option(metavar="X.Y", help="Give new hosts this Python (pyenv's, if there).")
     ] = "",
@@ -44,7 +47,14 @@ def up(
 ) -> ExitCode:
     """Raise the demo fleet, or the named hosts; what runs already is left alone."""
     asked = _asked(names or [], host or [])
-    raised = api.up(asked, python=python, binds=bind or (), contents=contents, tell=_note)
+    raised = api.up(
+        asked,
+        hardware=hardware,
+        python=python,
+        binds=bind or (),
+        contents=contents,
+        tell=_note,
+    )
     if as_json:
         _print_json({"inventory": str(raised.inventory), "hosts": list(raised.hosts)})
     else:

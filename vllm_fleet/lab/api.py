@@ -28,7 +28,6 @@ from vllm_fleet.lab import (
     state,
     vm,
 )
-from vllm_fleet.lab.plan import Plan
 from vllm_fleet.lab.settings import Lab, current
 from vllm_fleet.lab.state import Host
 
@@ -52,6 +51,7 @@ def up(
     asked: dict[str, str] | None = None,
     *,
     lab: Lab | None = None,
+    hardware: str = "",
     python: str = "",
     binds: Iterable[str] = (),
     contents: bool = False,
@@ -59,8 +59,8 @@ def up(
 ) -> Raised:
     """Raise hosts (name: persona; None is the demo fleet) and return once they answer.
 
-    `python` and `binds` (SOURCE:TARGET, read-only) hold for hosts that are new; `contents` also
-    fills the mirror with everything that an engine needs (downloads, some minutes at first).
+    `hardware`, `python` and `binds` (SOURCE:TARGET, read-only) hold for hosts that are new;
+    `contents` also fills the mirror with everything that an engine needs (some minutes at first).
     """
     lab = lab or current()
     machine.require()
@@ -69,7 +69,9 @@ def up(
         wanted = fleet.wanted(asked, present)
         fresh = {name: host for name, host in wanted.items() if name not in present}
         for name, host in fresh.items():
-            wanted[name] = replace(host, python=python, binds=tuple(binds))
+            wanted[name] = replace(
+                host, hardware=hardware or host.hardware, python=python, binds=tuple(binds)
+            )
         _raise(lab, {**present, **wanted}, [*wanted], tell, contents)
     _raise_machine(lab, wanted)
     return Raised(lab.inventory_file, tuple(wanted))
@@ -82,13 +84,14 @@ def _raise(lab: Lab, known: dict[str, Host], names: list[str], tell: Tell, conte
     root = base.ensure(lab)
     personas.remove_leftovers(lab)
     chosen = [known[name] for name in names if name != fleet.MACHINE]
-    plans = [planning.plan(lab, root, host) for host in chosen]
+    plans = [planning.plan(lab, root, host) for host in chosen if not _pids(lab, host.name)]
     network.raise_bridge(lab)
     if contents:
         mirror.ensure(lab, root, tell)
     _serve(lab)
     tell(f"lab: booting {', '.join(names)}")
-    _together(lambda plan: _boot(lab, plan), plans)
+    _together(lambda plan: hosts.start(lab, plan), plans)
+    _together(lambda host: _await(lab, host), chosen)
     _write_inventory(lab, known)
 
 
@@ -109,9 +112,8 @@ def _serve(lab: Lab) -> None:
     mirror.start(lab)
 
 
-def _boot(lab: Lab, plan: Plan) -> None:
-    hosts.start(lab, plan)
-    hosts.wait_ready(lab, plan)
+def _await(lab: Lab, host: Host) -> None:
+    hosts.wait_ready(lab, host.name, lab.address(host.number))
 
 
 def _raise_machine(lab: Lab, wanted: dict[str, Host]) -> None:
@@ -198,7 +200,8 @@ def reset(names: Iterable[str] | None = None, *, lab: Lab | None = None) -> None
 def _renew(lab: Lab, root: Path, host: Host) -> None:
     hosts.stop(lab, host.name)
     hosts.forget_changes(lab, host.name)
-    _boot(lab, planning.plan(lab, root, host))
+    hosts.start(lab, planning.plan(lab, root, host))
+    _await(lab, host)
 
 
 def status(*, lab: Lab | None = None) -> list[dict[str, Any]]:

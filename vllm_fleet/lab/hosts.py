@@ -67,17 +67,15 @@ def _processes() -> list[tuple[int, list[str]]]:
     return found
 
 
-def wait_ready(lab: Lab, plan: Plan, limit: float = BOOT_LIMIT_S) -> None:
+def wait_ready(lab: Lab, name: str, address: str, limit: float = BOOT_LIMIT_S) -> None:
     """Return when the host answers on its ssh port; else say what its console says."""
     deadline = time.monotonic() + limit
     while time.monotonic() < deadline:
-        if _answers_soon(plan.address):
+        if _answers_soon(address):
             return
-        if not supervisors(lab.host_dir(plan.name)):
-            raise LabError(f"{plan.name}: the host ended\n{last_words(lab, plan.name)}")
-    raise LabError(
-        f"{plan.name}: no ssh at {plan.address} after {limit:.0f} s\n{last_words(lab, plan.name)}"
-    )
+        if not supervisors(lab.host_dir(name)):
+            raise LabError(f"{name}: the host ended\n{last_words(lab, name)}")
+    raise LabError(f"{name}: no ssh at {address} after {limit:.0f} s\n{last_words(lab, name)}")
 
 
 def _answers_soon(address: str, tries: int = 20) -> bool:

@@ -96,6 +96,9 @@ def hide_python(root: Path) -> None:
     target.chmod(0o755)
     source.unlink()
     rootfs.link(root, "/usr/bin/python3", PLATFORM_PYTHON)
+    for tool in sorted((root / "usr/bin").glob("dnf-3")):
+        text = tool.read_text(encoding="utf-8")
+        tool.write_text(text.replace("#!/usr/bin/python3", f"#!{PLATFORM_PYTHON}", 1))
 
 
 if __name__ == "__main__":

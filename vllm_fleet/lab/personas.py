@@ -12,7 +12,7 @@ from vllm_fleet.lab.settings import Lab
 
 SCRATCH = ".layer-"
 # A change of how layers are made counts this up: the cache then makes them anew.
-FORMAT = 2
+FORMAT = 3
 BUILD_LIMIT_S = 300
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
-from vllm_fleet.lab import hosts, keys, labdata, personas
+from vllm_fleet.lab import hardware, hosts, keys, labdata, personas
 from vllm_fleet.lab.errors import LabRefusal
 from vllm_fleet.lab.plan import Plan
 from vllm_fleet.lab.settings import Lab
@@ -31,7 +33,9 @@ def plan(lab: Lab, base: Path, host: Host) -> Plan:
         host_key=lab.host_key(host.name).read_text(encoding="utf-8"),
         authorized_key=keys.public_key(lab.client_key),
         files=_sources(lab, host.persona),
-        binds=[_checked(bind) for bind in host.binds],
+        hardware_tree=_hardware(lab, host),
+        binds=[*map(_checked, host.binds), *_python_binds(host.python)],
+        python=_python(host.python),
     )
 
 
@@ -44,6 +48,40 @@ def _sources(lab: Lab, name: str) -> dict[str, str]:
         return {f"/etc/apt/sources.list.d/{repository['file']}": f"deb [trusted=yes] {url} ./\n"}
     entry = REPOSITORY.format(id=repository["id"], title=persona["title"], url=url)
     return {f"/etc/yum.repos.d/{repository['file']}": entry}
+
+
+def _hardware(lab: Lab, host: Host) -> str:
+    """Write the host's hardware beside its plan; return where it is, or nothing."""
+    if not host.hardware:
+        return ""
+    data = hardware.load(host.hardware)
+    target = lab.host_dir(host.name) / "hardware"
+    if target.exists():
+        shutil.rmtree(target)
+    hardware.write(target, data)
+    return str(target)
+
+
+def _python(version: str) -> str:
+    """Return where an older Python is on this machine (its builds run from where they are)."""
+    if not version:
+        return ""
+    found = sorted(pyenv().glob(f"{version}*/bin/python3"))
+    if not found:
+        raise LabRefusal(
+            f"there is no Python {version} in {pyenv()}", hint=f"pyenv install {version}"
+        )
+    return str(found[-1].parents[1])
+
+
+def pyenv() -> Path:
+    """Return where pyenv keeps its Pythons."""
+    return Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+
+
+def _python_binds(version: str) -> list[str]:
+    place = _python(version)
+    return [f"{place}:{place}"] if place else []
 
 
 def _checked(bind: str) -> str:
