@@ -7,41 +7,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import command_lines, sleepers, wait_for
 
 from vllm_fleet.engine import scratch
 
 PLANTED = "PLANTED-7f3a"
 SLEEP = 613
-
-
-def wait_for(condition: Callable[[], Any], what: str, seconds: float = 30) -> Any:
-    """Wait until something is so."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if value := condition():
-            return value
-        time.sleep(0.05)
-    raise AssertionError(f"waited {seconds} s for {what}")
-
-
-def command_lines() -> list[str]:
-    """Return the command line of every process."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found.append(entry.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-        except OSError:
-            continue
-    return found
-
-
-def sleepers(marker: int) -> list[str]:
-    return [line for line in command_lines() if line.startswith(f"sleep {marker}")]
 
 
 def scratch_folders(pid: int) -> list[Path]:
