@@ -195,8 +195,22 @@ def _parse_problem(text: str, failed: str) -> Problem:
     # A second mention of the place says nothing new.
     message = message.removeprefix(f"{file}:{line}: ").removeprefix("Failed to parse inventory: ")
     line = line or _guess_line(file, message)
-    message = message.split("\n")[0] or "not an inventory"
+    message = _first_line(message) or "not an inventory"
     return Problem(message, file=file, line=line, hint=_hint(file, line))
+
+
+def _first_line(message: str) -> str:
+    """Return the line of a message that says something."""
+    first = message.split("\n")[0]
+    return "is not valid YAML" if first.startswith("We were unable to read either") else first
+
+
+def _broken_line(file: str) -> int:
+    """Return the line at which a file stops being YAML, or 0."""
+    try:
+        return broken_line(Path(file).read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return 0
 
 
 def _guess_line(file: str, message: str) -> int:
@@ -204,7 +218,7 @@ def _guess_line(file: str, message: str) -> int:
     if not Path(file).is_file():
         return 0
     text = Path(file).read_text(encoding="utf-8", errors="replace")
-    if Path(file).suffix in {".yml", ".yaml"} and (line := broken_line(text)):
+    if Path(file).suffix in {".yml", ".yaml"} and (line := _broken_line(file)):
         return line
     if "range must be" in message:
         found = DASH_RANGE.search(text) or re.search(r"\[[^]\s]*:[^]\s]*\]\S", text)
@@ -236,9 +250,7 @@ def _extra_variables(loader: Any, files: Iterable[str]) -> dict[str, Any]:
         try:
             content = loader.load_from_file(name)
         except AnsibleError as error:
-            found = re.search(r"line (\d+)", str(error))
-            line = getattr(getattr(error, "obj", None), "line_num", None) or (found and found[1])
-            problem = Problem(_text(error).split("\n")[0], file=name, line=int(line or 0))
+            problem = Problem(_first_line(_text(error)), file=name, line=_broken_line(name))
             raise ConfigError("a file of variables cannot be read", [problem]) from error
         if not isinstance(content, Mapping):
             raise ConfigError("a file of variables is wrong", [Problem("holds no mapping", name)])
