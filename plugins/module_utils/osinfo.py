@@ -145,13 +145,3 @@ def systemd_version(names):
     found = [re.match(r"^libsystemd-shared-(\d+)", name) for name in names]
     versions = [int(match.group(1)) for match in found if match]
     return max(versions) if versions else None
-
-
-def count_cpus(text):
-    """Return the number of CPUs in a list such as '0-31,64-95'."""
-    total = 0
-    for part in text.strip().split(","):
-        if part:
-            first, _dash, last = part.partition("-")
-            total += int(last or first) - int(first) + 1
-    return total

@@ -26,6 +26,11 @@ def wanted(host, reason):
     return json.dumps(record, indent=2, sort_keys=True) + "\n"
 
 
+def waits(host, name, reason):
+    """Tell whether the record says this reason and is of the current boot."""
+    return bool(reason) and host.read(path(name)) == wanted(host, reason)
+
+
 def settle(module, host, name, reason):
     """Make the record say the reason, or remove it where the reason is ''; return if changed."""
     before = host.read(path(name))

@@ -261,21 +261,31 @@ def apply(module, sysfs, found):
     )
 
 
-def to_next_boot(module, host, found):
-    """Put the pages on the kernel's command line; return (changed, the arguments).
-
-    Raises BootLoaderError, also where the running kernel was booted so and still has too few.
-    """
+def boot_wishes(host, found):
+    """Return ({size: pages} for the kernel's command line, the default size, their words)."""
     totals = {size: pages for size, pages in hugepage_plan.totals(found["rows"]).items() if pages}
     meminfo = osinfo.parse_meminfo(host.read("/proc/meminfo") or "")
     default_size = meminfo.get("Hugepagesize", 0) * 1024
-    words = boot_args.arguments(totals)
+    return totals, default_size, " ".join(boot_args.arguments(totals))
+
+
+def reason_of(words):
+    """Return why a reboot is pending."""
+    return "hugepages: %s" % words
+
+
+def to_next_boot(module, host, found):
+    """Put the pages on the kernel's command line; return (changed, the words).
+
+    Raises BootLoaderError, also where the running kernel was booted so and still has too few.
+    """
+    totals, default_size, words = boot_wishes(host, found)
     if boot_args.holds((host.read("/proc/cmdline") or "").split(), totals, default_size):
         raise boot_loader.BootLoaderError(
             "this kernel was booted with '%s' and still has too few: the memory is not there"
-            % " ".join(words)
+            % words
         )
-    return boot_loader.ensure(module, host, totals, default_size), " ".join(words)
+    return boot_loader.ensure(module, host, totals, default_size), words
 
 
 def result_of(found, running, params):
@@ -294,11 +304,15 @@ def result_of(found, running, params):
     return {"path": params["path"], "pools": rows, "reboot_required": False}
 
 
-def predict(module, found):
-    """Leave with what a run would ask for."""
+def predict(module, host, found):
+    """Leave with what a run would ask for; pages that wait for a reboot are no change."""
     wanted = {(row["size"], row["node"]): row["pages"] for row in found["rows"]}
+    words = boot_wishes(host, found)[2]
+    waits = module.params["boot_fallback"] and bool(found["short"])
+    waits = waits and pending_reboot.waits(host, PENDING, reason_of(words))
     result = result_of(found, found["running"], module.params)
-    result["changed"] = found["before"] != found["text"] or bool(found["short"])
+    result["reboot_required"] = waits
+    result["changed"] = found["before"] != found["text"] or (bool(found["short"]) and not waits)
     if result["changed"] and module._diff:
         result["diff"] = diff(found, wanted, module.params["path"])
     module.exit_json(**result)
@@ -324,7 +338,7 @@ def run(module, host, sysfs, found):
             module.fail_json(msg="%s; %s" % (told, error), **result)
         result["changed"] = result["changed"] or changed
         result["reboot_required"] = True
-        reason = "hugepages: %s" % result["boot_arguments"]
+        reason = reason_of(result["boot_arguments"])
         module.warn("%s. A reboot is required: %s" % (told, result["boot_arguments"]))
     settled = pending_reboot.settle(module, host, PENDING, reason)
     module.exit_json(**dict(result, changed=result["changed"] or settled))
@@ -374,7 +388,7 @@ def main():
     except hugepage_plan.BadPool as error:
         module.fail_json(msg="pools: %s" % error)
     if module.check_mode:
-        predict(module, found)
+        predict(module, host, found)
     run(module, host, sysfs, found)
 
 
