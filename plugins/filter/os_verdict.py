@@ -22,7 +22,7 @@ options:
     type: dict
     required: true
 author:
-  - The vllm-fleet developers
+  - The vllm-fleet developers (@vllm-fleet)
 """
 
 EXAMPLES = r"""

@@ -1,13 +1,8 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Give playbooks the parts of the catalog."""
 
 from __future__ import annotations
-
-from typing import Any
-
-from ansible.errors import AnsibleLookupError
-from ansible.plugins.lookup import LookupBase
-from ansible_collections.vllm_fleet.baremetal.plugins.plugin_utils import catalog
 
 DOCUMENTATION = r"""
 name: catalog
@@ -23,7 +18,7 @@ options:
     elements: str
     required: true
 author:
-  - The vllm-fleet developers
+  - The vllm-fleet developers (@vllm-fleet)
 """
 
 EXAMPLES = r"""
@@ -38,6 +33,12 @@ _list:
   type: list
   elements: dict
 """
+
+from typing import Any
+
+from ansible.errors import AnsibleLookupError
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.vllm_fleet.baremetal.plugins.plugin_utils import catalog
 
 
 class LookupModule(LookupBase):

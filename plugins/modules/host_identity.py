@@ -1,4 +1,5 @@
 #!/usr/bin/python
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Tell what a host is, from its own files."""
 
@@ -25,7 +26,7 @@ attributes:
     support: full
     description: Returns the fact C(vllm_fleet_host).
 author:
-  - The vllm-fleet developers
+  - The vllm-fleet developers (@vllm-fleet)
 """
 
 EXAMPLES = r"""

@@ -1,4 +1,5 @@
 #!/usr/bin/python
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Keep hugepages on NUMA nodes, now and after a reboot, and read them back."""
 
@@ -72,10 +73,10 @@ options:
 attributes:
   check_mode:
     support: partial
-    description:
-      - Predicts the file and the pages that are asked for. Whether the kernel gives them, and so
-        whether the boot loader is changed, only the run knows. Check mode starts no boot loader
-        tool.
+    description: Predicts the file and the pages that are asked for.
+    details:
+      - Whether the kernel gives the pages, and so whether the boot loader is changed, only the run
+        knows. Check mode starts no boot loader tool.
   diff_mode:
     support: full
     description: Shows the file and the running pages as two parts.
@@ -86,7 +87,7 @@ attributes:
     support: full
     description: Files are replaced in one step.
 author:
-  - The vllm-fleet developers
+  - The vllm-fleet developers (@vllm-fleet)
 """
 
 EXAMPLES = r"""

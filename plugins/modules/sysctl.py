@@ -1,4 +1,5 @@
 #!/usr/bin/python
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Set kernel settings, persist them in one file of our own, and read them back."""
 
@@ -53,7 +54,7 @@ attributes:
     support: full
     description: The file is replaced in one step.
 author:
-  - The vllm-fleet developers
+  - The vllm-fleet developers (@vllm-fleet)
 """
 
 EXAMPLES = r"""
