@@ -6,6 +6,7 @@ sections ``rpm/`` and ``deb/`` are filled by the personas; this module fills the
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import signal
@@ -187,18 +188,18 @@ def _package_root() -> str:
 def _wait_for_answer(lab: Lab, process: subprocess.Popen[bytes], address: str) -> None:
     deadline = time.monotonic() + START_LIMIT
     while process.poll() is None and time.monotonic() < deadline:
-        if _answers(address):
+        if _answers(address, process.pid):
             return
         time.sleep(0.05)
     stop(lab)
     raise MirrorError(f"the mirror does not answer at {address}; see {log_file(lab)}")
 
 
-def _answers(address: str) -> bool:
+def _answers(address: str, pid: int) -> bool:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(address, timeout=2) as answer:
-            return bool(answer.headers.get("Server", "").startswith("vllm-fleet-mirror"))
+            return f"vllm-fleet-mirror/{pid} " in answer.headers.get("Server", "") + " "
     except (urllib.error.URLError, OSError):
         return False
 
@@ -227,16 +228,14 @@ def _end(lab: Lab, pid: int) -> None:
     while is_running(lab) == pid:
         if time.monotonic() > deadline:
             os.kill(pid, signal.SIGKILL)
-        _reap(pid)
         time.sleep(0.02)
+    _reap(pid)
 
 
 def _reap(pid: int) -> None:
     """Collect the exit status where the server is a child of this very process."""
-    try:
-        os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        return
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
 
 
 def describe(lab: Lab) -> Mapping[str, int]:

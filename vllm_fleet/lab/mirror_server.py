@@ -42,11 +42,14 @@ class Handler(http.server.SimpleHTTPRequestHandler):
     """Folder listings and whole files as the base class has them; parts of files here."""
 
     protocol_version = "HTTP/1.1"
-    server_version = "vllm-fleet-mirror"
+    # The process id lets who started the server tell it from another one on the same port.
+    server_version = f"vllm-fleet-mirror/{os.getpid()}"
+    remaining: int | None = None
     timeout = 60
 
     def send_head(self) -> io.BytesIO | BinaryIO | None:
         """Send status and headers; return the stream that the body comes from."""
+        self.remaining = None
         path = Path(self.translate_path(self.path))
         header = self.headers.get("Range")
         if header is None or not path.is_file():
@@ -70,8 +73,6 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         stream.seek(start)
         self.remaining = end - start + 1
         return stream
-
-    remaining: int | None = None
 
     def copyfile(self, source: Any, outputfile: Any) -> None:
         """Send the body, or as much of it as the range says."""
