@@ -94,6 +94,17 @@ def test_what_a_killed_run_left_is_swept(lab: Lab) -> None:
         assert not left.exists()
 
 
+def test_leftovers_are_removed_but_never_from_under_somebody(lab: Lab) -> None:
+    mirror.remove_leftovers(lab)
+    with mirror_files.exclusive(lab.cache):
+        left = lab.cache / "mirror-work-busy"
+        left.mkdir()
+        mirror.remove_leftovers(lab)
+        assert left.exists()
+    mirror.remove_leftovers(lab)
+    assert not left.exists()
+
+
 def test_two_cannot_fill_at_once(lab: Lab) -> None:
     code = "import sys; from pathlib import Path; from vllm_fleet.lab import mirror_files as m\n"
     code += "with m.exclusive(Path(sys.argv[1])): print('in')"

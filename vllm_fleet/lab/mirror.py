@@ -25,7 +25,7 @@ from vllm_fleet.lab import mirror_files, python_archive, tiny_model, wheelhouse
 from vllm_fleet.lab.mirror_files import MirrorError
 from vllm_fleet.lab.settings import MIRROR_PORT, Lab
 
-__all__ = ["MirrorError", "ensure", "is_running", "start", "stop", "sums"]
+__all__ = ["MirrorError", "ensure", "is_running", "remove_leftovers", "start", "stop", "sums"]
 
 DATA = Path(__file__).parent / "data/mirror.yml"
 MODULE = "vllm_fleet.lab.mirror_server"
@@ -94,6 +94,11 @@ def _make(lab: Lab, section: str, make: Callable[[Path, Path], None], inputs: An
         staged.mkdir()
         make(work, staged)
         mirror_files.publish(lab.mirror_root, section, staged, inputs)
+
+
+def remove_leftovers(lab: Lab) -> None:
+    """Remove what a killed ``ensure`` left in the cache."""
+    mirror_files.remove_leftovers(lab.cache)
 
 
 def _inputs(section: str, base: Path) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from vllm_fleet.lab.errors import LabError
 
 SUMS = "SHA256SUMS"
 STAMPS = ".stamps"
+LOCK = "mirror.lock"
+WORK_PREFIX = "mirror-work-"
 CHUNK = 1 << 20
 
 
@@ -121,7 +123,7 @@ def write_atomic(path: Path, text: str) -> None:
 def scratch(cache: Path) -> Iterator[Path]:
     """A work folder on the mirror's own file system, gone afterwards whatever happens."""
     cache.mkdir(parents=True, exist_ok=True)
-    path = Path(tempfile.mkdtemp(prefix="mirror-work-", dir=cache))
+    path = Path(tempfile.mkdtemp(prefix=WORK_PREFIX, dir=cache))
     try:
         yield path
     finally:
@@ -132,8 +134,24 @@ def scratch(cache: Path) -> Iterator[Path]:
 def exclusive(cache: Path) -> Iterator[None]:
     """Let one process at a time fill the mirror; what a killed one left is swept first."""
     cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "mirror.lock").open("w") as stream:
+    with (cache / LOCK).open("w") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
-        for left in cache.glob("mirror-work-*"):
-            shutil.rmtree(left, ignore_errors=True)
+        _sweep(cache)
         yield
+
+
+def remove_leftovers(cache: Path) -> None:
+    """Sweep what a killed run left, unless somebody fills the mirror right now."""
+    if not (cache / LOCK).is_file():
+        return
+    with (cache / LOCK).open("w") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        _sweep(cache)
+
+
+def _sweep(cache: Path) -> None:
+    for left in cache.glob(f"{WORK_PREFIX}*"):
+        shutil.rmtree(left, ignore_errors=True)
