@@ -172,6 +172,9 @@ ASCEND: dict[str, Rows] = {
         {"os": OS_KEYS, "arch": ARCH, "families": listed(FAMILY)},
         {"bad": listed(FAMILY), "least": listed(LEAST)},
     ),
+    "engine_arguments": Rows(
+        {"argument": text}, {"adds": listed(text), "keeps": listed(text), "note": text}
+    ),
     "features": Rows(
         {"name": text},
         {"driver": version_range, "cann": version_range, "families": listed(FAMILY), "note": text},
