@@ -89,7 +89,7 @@ def create_overlay(machine: Machine, image: Path) -> None:
 def start(machine: Machine) -> None:
     """Plug the tap into the bridge and start the process in the background."""
     plug(machine)
-    run(["nice", "-n", "5", *command_line(machine)])
+    run(command_line(machine))
 
 
 def stop(machine: Machine) -> None:
