@@ -28,12 +28,21 @@ def show(module, unit):
     return parse_show(out)
 
 
-def change(module, words, limit=ASK_LIMIT):
-    """Run a systemctl verb that changes something; fail with what it said."""
+def change(module, words, limit=ASK_LIMIT, unit=None):
+    """Run a systemctl verb that changes something; fail with what it and the unit's journal say."""
     rc, out, err = run(module, [_systemctl(module)] + words, limit)
     if rc != 0:
-        said = (err or out).strip()
-        module.fail_json(msg="systemctl %s failed: %s" % (" ".join(words), said))
+        said = " ".join((err or out).split())
+        lines = journal(module, unit) if unit else []
+        module.fail_json(
+            msg="systemctl %s failed: %s%s" % (" ".join(words), said, journal_words(lines)),
+            journal=lines,
+        )
+
+
+def journal_words(lines):
+    """Return the end of a journal as the end of a message."""
+    return "; its journal ends with: %s" % " | ".join(lines[-3:]) if lines else ""
 
 
 def journal(module, unit, lines=20):

@@ -108,6 +108,12 @@ restarts:
   returned: always
   type: int
   sample: 0
+journal:
+  description: Last lines of the unit's journal.
+  returned: when systemd could not start the unit
+  type: list
+  elements: str
+  sample: ["Failed at step EXEC spawning /usr/bin/engine: No such file or directory"]
 pending:
   description: Whether this is check mode and the instance would be started or restarted.
   returned: always
@@ -197,7 +203,7 @@ def _change_unit(module, unit_name, action):
         # Also clears the count of starts: a restart that is wanted is no crash.
         systemctl.run(module, ["systemctl", "reset-failed", unit_name])
     limit = module.params["timeout"] if action in ("stop", "restart", "start") else 60
-    systemctl.change(module, [action, unit_name], limit)
+    systemctl.change(module, [action, unit_name], limit, unit_name)
 
 
 def _refuse_missing_unit(module, unit_name):

@@ -192,7 +192,7 @@ class Wait(object):
     def fail(self, cause, why):
         """End the task with the cause and the last lines of the journal."""
         lines = systemctl.journal(self.module, self.unit_name)
-        tail = "; its journal ends with: %s" % " | ".join(lines[-3:]) if lines else ""
+        tail = systemctl.journal_words(lines)
         self.module.fail_json(
             msg="%s is not ready: %s%s" % (self.unit_name, why, tail),
             unit=self.unit_name,
