@@ -52,6 +52,9 @@ RULES = {
 }
 VENDORS = {"19e5": "ascend", "10de": "nvidia"}
 _GCC_AND_GLIBC = ("glibc", "gcc")
+HOST_VERSIONS = (
+    *_GCC_AND_GLIBC, "python", "driver", "firmware", "compute_capability", "fabric_manager",
+)  # fmt: skip
 
 
 class Resolver:
@@ -71,12 +74,14 @@ class Resolver:
 
 def resolve(host: Host, wanted: Wanted, catalog: Catalog) -> Resolution:
     """Return the complete set, a verdict for each pair, and the nearest set that works."""
+    wanted.check()
+    host, unreadable = _readable(host)
     host = _with_system_facts(_with_accelerator(host), catalog)
     wish = _with_release_set(wanted, catalog)
     case = _best(_cases(host, wish, catalog))
     resolution = Resolution(
         set=case.set,
-        verdicts=tuple(case.verdicts),
+        verdicts=(*unreadable, *case.verdicts),
         release_set=wanted.release_set or _named(case.set, host.accelerator, catalog),
     )
     if resolution.ok:
@@ -85,6 +90,22 @@ def resolve(host: Host, wanted: Wanted, catalog: Catalog) -> Resolution:
 
 
 # -- what is known before anything is judged ---------------------------------------------------
+
+
+def _readable(host: Host) -> tuple[Host, list[Verdict]]:
+    """Return the host without facts that are no versions, and a verdict for each of these."""
+    nothing: dict[str, Any] = {}
+    found = []
+    for name in HOST_VERSIONS:
+        value = getattr(host, name)
+        try:
+            if value is not None:
+                versions.parse(value)
+        except versions.VersionError:
+            nothing[name] = None
+            reason = f"The host's {name} is told as {value!r}, which is no version."
+            found.append(Verdict(f"{name} {value}", "the host", UNKNOWN, reason))
+    return dataclasses.replace(host, **nothing), found
 
 
 def _with_accelerator(host: Host) -> Host:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from ansible_collections.vllm_fleet.baremetal.plugins.plugin_utils import versions
+
 GOOD, BAD, UNKNOWN, UNSETTLED = "good", "bad", "unknown", "unsettled"
 # From worst to best: what a summary of several verdicts says.
 ORDER = (BAD, UNKNOWN, UNSETTLED, GOOD)
@@ -42,6 +44,17 @@ class Host:
     compute_capability: str | None = None
     kernel_modules: str | None = None
     fabric_manager: str | None = None
+
+    @classmethod
+    def of_identity(cls, identity: Mapping[str, Any], **more: Any) -> Host:
+        """Return the host of the module host_identity's facts, with ``more`` from elsewhere."""
+        facts: dict[str, Any] = {
+            "os": (identity.get("os") or {}).get("key") or None,
+            "python": (identity.get("python") or {}).get("version") or None,
+        }
+        for name in ("arch", "glibc", "page_size"):
+            facts[name] = identity.get(name) or None
+        return cls(**{**facts, **more})
 
 
 @dataclass(frozen=True)
@@ -78,7 +91,17 @@ class Wanted:
         wishes: dict[str, Any] = {
             k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
         }
-        return cls(**wishes)
+        wanted = cls(**wishes)
+        wanted.check()
+        return wanted
+
+    def check(self) -> None:
+        """Refuse a version that is none; YAML turns an unquoted 9.1 into a number."""
+        for name, value in self.components().items():
+            try:
+                versions.parse(value)
+            except versions.VersionError as error:
+                raise ResolveError(f"{name}: {error}") from error
 
     def components(self) -> dict[str, str]:
         """Return the wanted versions, without the wishes that are no version."""
