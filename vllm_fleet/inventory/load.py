@@ -30,6 +30,14 @@ from vllm_fleet.inventory.model import Inventory, Locked, Vaulted
 VAULT_TYPES = {"EncryptedString", "AnsibleVaultEncryptedUnicode"}
 PLACE = re.compile(r"^(?P<file>/[^:\n]+):(?P<line>\d+):\s*(?P<message>.*)", re.DOTALL)
 DASH_RANGE = re.compile(r"\[(\d+)-(\d+)\]")
+# What Ansible adds to every host's variables; `groups` holds the whole fleet each time.
+ANSIBLES_OWN = frozenset(
+    {
+        *("groups", "group_names", "hostvars", "inventory_dir", "inventory_file", "omit"),
+        *("inventory_hostname", "inventory_hostname_short", "playbook_dir"),
+        *("ansible_config_file", "ansible_facts", "ansible_playbook_python", "ansible_version"),
+    }
+)
 NO_MATCH = "Could not match supplied host pattern"
 
 
@@ -307,8 +315,8 @@ def _matching(manager: Any, pattern: str) -> tuple[str, ...]:
 
 def _variables(variables: Any, manager: Any, name: str) -> dict[str, Any]:
     """Return a host's variables."""
-    found: dict[str, Any] = variables.get_vars(host=manager.get_host(name), include_hostvars=False)
-    return found
+    found = variables.get_vars(host=manager.get_host(name), include_hostvars=False)
+    return {key: value for key, value in found.items() if key not in ANSIBLES_OWN}
 
 
 class Plain:

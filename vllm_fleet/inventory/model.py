@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 
@@ -31,9 +32,18 @@ class Inventory:
     variables: Mapping[str, dict[str, Any]]
     matching: Callable[[str], tuple[str, ...]]
 
+    @cached_property
+    def memberships(self) -> dict[str, list[str]]:
+        """Return the groups of every host."""
+        found: dict[str, list[str]] = {host: [] for host in self.hosts}
+        for name, members in self.groups.items():
+            for host in members:
+                found.setdefault(host, []).append(name)
+        return found
+
     def groups_of(self, host: str) -> list[str]:
         """Return the groups that a host is in."""
-        return [name for name, members in self.groups.items() if host in members]
+        return self.memberships.get(host, [])
 
 
 def is_template(value: Any) -> bool:
