@@ -203,25 +203,18 @@ def parts_with_release(case: Case) -> None:
         elif _same(seen, meant):
             case.say(left, right, GOOD, "It is the release's own row.", row=row, where=where)
         else:
-            _other_part(case, part, seen, meant, where)
+            _other_part(case, row, part, seen, where)
 
 
-def _other_part(case: Case, part: str, seen: str, meant: str, where: str) -> None:
+def _other_part(case: Case, row: Row, part: str, seen: str, where: str) -> None:
     """Judge a part that is not the row's: another vLLM or torch is bad, the rest unknown."""
-    row = case.release
-    assert row is not None
+    meant = row[part]
     release = versions.parse(seen).release != versions.parse(meant).release
     verdict = BAD if part in ("vllm", "torch") or (part == "torch_npu" and release) else UNKNOWN
+    left, right = f"vllm-ascend {row['vllm_ascend']}", f"{part} {seen}"
     reason = f"This release was made for {part} {meant}; take one whole row."
-    case.say(
-        f"vllm-ascend {row['vllm_ascend']}",
-        f"{part} {seen}",
-        verdict,
-        reason,
-        row=row,
-        where=where,
-        remedy=f"Use {part} {meant}.",
-    )
+    remedy = f"Use {part} {meant}."
+    case.say(left, right, verdict, reason, row=row, where=where, remedy=remedy)
 
 
 def _without_release(case: Case) -> None:
