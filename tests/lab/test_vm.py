@@ -124,7 +124,7 @@ def test_a_kernel_argument_goes_through_its_own_boot_loader(lab: settings.Lab) -
     )
     told(lab, "update-grub")
     told(lab, "systemctl --no-block reboot")
-    wait_until(lambda: boot_id(lab) not in ("", boot), 180)
+    wait_until(lambda: boot_id(lab) not in ("", boot), 400)
     assert "hugepages=40" in told(lab, "cat /proc/cmdline")
     assert told(lab, "cat /proc/sys/vm/nr_hugepages") == "40"
     assert vm.status(lab)["pid"] == before

@@ -53,7 +53,7 @@ class Machine:
 
         return vm.ssh(settings.current(), "cat /proc/sys/kernel/random/boot_id").stdout.strip()
 
-    def reboot(self, limit: float = 180) -> None:
+    def reboot(self, limit: float = 400) -> None:
         before = self.boot_id()
         self.told("systemctl --no-block reboot")
         deadline = time.monotonic() + limit
