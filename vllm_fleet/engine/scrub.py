@@ -9,7 +9,7 @@ from typing import Any
 MASK = "********"
 # Shorter values are words: replacing those would garble the log and still give them away.
 SHORTEST = 6
-SECRET_NAME = re.compile(r"pass(wd|phrase)?$|_pass_|passw|secret|token|(api|private)_?key", re.I)
+SECRET_NAME = re.compile(r"(^|_)pass(wd|phrase)?(_|$)|passw|secret|token|(api|private)_?key", re.I)
 URL_CREDENTIAL = re.compile(r"(?<=://)([^/\s:@'\"]*):([^/\s@'\"]+)(?=@)")
 
 
