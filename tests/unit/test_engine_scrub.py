@@ -23,7 +23,9 @@ def test_names_of_secrets(name: str) -> None:
     assert is_secret_name(name)
 
 
-@pytest.mark.parametrize("name", ["vllm_build_source", "ansible_host", "compass", "bypass_count"])
+@pytest.mark.parametrize(
+    "name", ["vllm_build_source", "ansible_host", "compass", "tokenizer", "max_tokens"]
+)
 def test_names_of_other_things(name: str) -> None:
     assert not is_secret_name(name)
 

@@ -9,7 +9,9 @@ from typing import Any
 MASK = "********"
 # Shorter values are words: replacing those would garble the log and still give them away.
 SHORTEST = 6
-SECRET_NAME = re.compile(r"(^|_)pass(wd|phrase)?(_|$)|passw|secret|token|(api|private)_?key", re.I)
+SECRET_NAME = re.compile(
+    r"(^|_)pass(wd|phrase)?(_|$)|passw|secret|(^|_)token(_|$)|(api|private)_?key", re.IGNORECASE
+)
 URL_CREDENTIAL = re.compile(r"(?<=://)([^/\s:@'\"]*):([^/\s@'\"]+)(?=@)")
 
 
