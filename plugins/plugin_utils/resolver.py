@@ -45,6 +45,7 @@ __all__ = [
 PARTS = ("operating_systems", "ascend", "nvidia", "vllm", "python", "ansible", "release_sets")
 # The parts of a release of vllm-ascend, in the order in which a wish for one picks the row.
 ASCEND_PARTS = ("vllm_ascend", "vllm", "cann", "torch_npu", "torch", "triton_ascend", "mooncake")
+ONLY_ASCEND = ("vllm_ascend", "cann", "torch_npu", "triton_ascend")
 RULES = {
     "ascend": (*resolver_engine.RULES, *resolver_ascend.RULES),
     "nvidia": (*resolver_engine.RULES, *resolver_nvidia.RULES),
@@ -75,13 +76,17 @@ class Resolver:
 def resolve(host: Host, wanted: Wanted, catalog: Catalog) -> Resolution:
     """Return the complete set, a verdict for each pair, and the nearest set that works."""
     wanted.check()
-    host, unreadable = _readable(host)
+    host, told = _readable(host)
     host = _with_system_facts(_with_accelerator(host), catalog)
-    wish = _with_release_set(wanted, catalog)
+    wish = wanted
+    if wanted.release_set:
+        host, more = _of_the_sets_kind(host, wanted.release_set, catalog)
+        told += more
+        wish = _with_release_set(wanted, wanted.release_set, catalog) if not more else wanted
     case = _best(_cases(host, wish, catalog))
     resolution = Resolution(
         set=case.set,
-        verdicts=(*unreadable, *case.verdicts),
+        verdicts=(*told, *case.verdicts),
         release_set=wanted.release_set or _named(case.set, host.accelerator, catalog),
     )
     if resolution.ok:
@@ -139,13 +144,23 @@ def release_set(name: str, catalog: Catalog) -> Row:
     raise ResolveError(f"no release set is called {name}{hint} There are: {', '.join(by_name)}")
 
 
-def _with_release_set(wanted: Wanted, catalog: Catalog) -> Wanted:
-    """Fill the wish with what its release set fixes; what is wanted beside it comes first."""
-    if wanted.release_set is None:
-        return wanted
-    fixed: Mapping[str, str] = release_set(wanted.release_set, catalog)["wanted"]
+def _with_release_set(wanted: Wanted, name: str, catalog: Catalog) -> Wanted:
+    """Fill the wish with what a release set fixes; what is wanted beside it comes first."""
+    fixed: Mapping[str, str] = release_set(name, catalog)["wanted"]
     more: dict[str, Any] = {k: v for k, v in fixed.items() if getattr(wanted, k) is None}
     return dataclasses.replace(wanted, **more)
+
+
+def _of_the_sets_kind(host: Host, name: str, catalog: Catalog) -> tuple[Host, list[Verdict]]:
+    """Return the host as one of the release set's kind; a host of another kind is a bad pair."""
+    row = release_set(name, catalog)
+    kind = str(row["accelerator"])
+    if host.accelerator in (None, kind):
+        return dataclasses.replace(host, accelerator=kind), []
+    reason = f"The set is for hosts with {kind}, and this one is {host.accelerator}."
+    where = f"release_sets.yml: {name}"
+    left, right = f"release set {name}", f"accelerator {host.accelerator}"
+    return host, [Verdict(left, right, BAD, reason, where, str(row["source"]))]
 
 
 def _named(found: Mapping[str, str], accelerator: str | None, catalog: Catalog) -> str | None:
@@ -197,6 +212,9 @@ def _ascend_case(host: Host, wanted: Wanted, catalog: Catalog, row: Row | None) 
     if python:
         parts.setdefault("python", python)
     _installed(parts, host, wanted, _paired(case))
+    firmware = resolver_ascend.firmware_of(case)
+    if firmware:
+        parts.setdefault("firmware", firmware)
     return _judged(case)
 
 
@@ -229,10 +247,13 @@ def _engines(host: Host, wanted: Wanted, catalog: Catalog) -> list[str | None]:
 
 def _engine_case(host: Host, wanted: Wanted, catalog: Catalog, vllm: str | None) -> Case:
     """Return the case of one release of vLLM without vllm-ascend."""
-    parts = dict(wanted.components())
+    parts = {k: v for k, v in wanted.components().items() if k not in ONLY_ASCEND}
     if vllm:
         parts["vllm"] = vllm
     case = Case(host, parts, wanted, catalog)
+    for part in sorted(set(wanted.components()) & set(ONLY_ASCEND)):
+        reason = f"Hosts without NPUs use no {part}; the wish is left aside."
+        case.say(part, f"accelerator {host.accelerator}", UNKNOWN, reason)
     row = resolver_engine.requirement(catalog, vllm)
     if row:
         parts.setdefault("torch", row["torch"].split("|")[-1])
@@ -317,7 +338,7 @@ def _alternatives(case: Case, said: Wanted, catalog: Catalog) -> list[Case]:
         engines = [wanted.vllm, *_engines(host, free, catalog)]
         return [
             _engine_case(host, dataclasses.replace(free, driver=driver), catalog, vllm)
-            for vllm in dict.fromkeys(engines)
+            for vllm in dict.fromkeys(engine for engine in engines if engine)
             for driver in dict.fromkeys(drivers)
         ]
     free = _free(wanted, (*ASCEND_PARTS, "python"))

@@ -113,13 +113,13 @@ def driver_with_cann(case: Case) -> None:
     where = f"ascend.yml cann_hdk: {row['cann']}"
     remedy = f"Install driver {row['paired']}, the one that this CANN was released with."
     if versions.matches(driver, row["good"]):
-        reason = f"This CANN works with {_alternatives(row['good'])}."
+        reason = f"This CANN works with {row['good'].replace('|', ', ')}."
         case.say(left, right, GOOD, reason, row=row, where=where)
     elif row.get("bad") and versions.matches(driver, row["bad"]):
-        reason = f"This CANN does not work with {_alternatives(row['bad'])}."
+        reason = f"This CANN does not work with {row['bad'].replace('|', ', ')}."
         case.say(left, right, BAD, reason, row=row, where=where, remedy=remedy)
     else:
-        reason = f"The row names {_alternatives(row['good'])}, not this one."
+        reason = f"The row names {row['good'].replace('|', ', ')}, not this one."
         case.say(left, right, UNKNOWN, reason, row=row, where=where, remedy=remedy)
 
 
@@ -131,10 +131,6 @@ def cann_row(case: Case, cann: str) -> Row | None:
         if versions.matches(cann, row["cann"]) and (not named or not mine or mine & named):
             return row
     return None
-
-
-def _alternatives(text: str) -> str:
-    return text.replace("|", ", ")
 
 
 def driver_with_firmware(case: Case) -> None:
@@ -157,6 +153,15 @@ def driver_with_firmware(case: Case) -> None:
     known = ", ".join(r["firmware"] for r in pairs)
     reason = f"With this driver {known} was seen." if known else "No row has this driver."
     case.say(left, right, UNKNOWN, reason)
+
+
+def firmware_of(case: Case) -> str | None:
+    """Return the firmware that was seen with the set's driver on the host's chips, if one was."""
+    driver, mine = case.set.get("driver"), set(families(case))
+    for row in case.rows("ascend", "driver_firmware"):
+        if driver and mine & set(row["families"]) and _same(row["driver"], driver):
+            return str(row["firmware"])
+    return None
 
 
 def _by_version_info(case: Case, driver: str, firmware: str) -> tuple[str, str] | None:

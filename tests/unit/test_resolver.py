@@ -89,6 +89,30 @@ def test_nothing_wanted_gives_the_newest_stable_release_that_works() -> None:
     assert resolve(kylin, Wanted(), CATALOG).set["vllm_ascend"] == "0.18.0"
 
 
+def test_a_set_of_another_kind_is_bad() -> None:
+    found = resolve(H200, Wanted(release_set="ascend-2026.08"), CATALOG)
+    assert pair(found, "release set ascend-2026.08", "accelerator nvidia") == [BAD]
+    assert found.nearest is not None
+    assert found.nearest.release_set == "nvidia-2026.11"
+
+
+def test_a_wish_for_npus_is_left_aside_on_other_hosts() -> None:
+    found = resolve(H200, Wanted(vllm="0.33.0", cann="9.1.0"), CATALOG)
+    assert "cann" not in found.set
+    assert pair(found, "cann", "accelerator nvidia") == [UNKNOWN]
+
+
+def test_the_set_tells_the_kind_of_a_host_of_which_nothing_is_known() -> None:
+    found = resolve(Host(), Wanted(release_set="ascend-2026.04"), CATALOG)
+    assert found.set["cann"] == "8.5.1"
+
+
+def test_firmware_comes_with_the_driver_where_a_pair_is_known() -> None:
+    wanted = Wanted(vllm_ascend="0.23.0", driver="25.5.1")
+    found = resolve(changed(A2, driver=None, firmware=None), wanted, CATALOG)
+    assert found.set["firmware"] == "7.8.0.6.201"
+
+
 def test_an_unknown_release_set_names_a_near_one() -> None:
     with pytest.raises(ResolveError, match=r"did you mean ascend-2026\.08"):
         resolve(A2, Wanted(release_set="ascend-2026-08"), CATALOG)
