@@ -218,6 +218,7 @@ def test_a_failed_loop_tells_what_the_item_said() -> None:
     ("result", "message"),
     [
         ({"msg": "plain"}, "plain"),
+        ({"msg": "Task failed: Action failed: gone"}, "gone"),
         ({"msg": ["a", "b"]}, "a; b"),
         ({"msg": "non-zero return code", "stderr": "x\nlast\n"}, "non-zero return code: last"),
         ({"msg": "MODULE FAILURE", "module_stderr": "Error: y"}, "MODULE FAILURE: Error: y"),

@@ -162,6 +162,8 @@ def next_step(run: Finished) -> Iterator[str]:
     if code is ExitCode.INTERRUPTED:
         yield f"Stopped by {run.outcome.cancelled_by} at {run.verdict.stopped_at}."
         yield "Next: run apply again; it goes on from whatever state the hosts are in."
+    elif any("Host key verification failed" in c.message for c in run.verdict.causes):
+        yield "Next: compare these hosts' keys with their consoles, and add them to known_hosts."
     elif Status.UNREACHABLE in statuses and Status.FAILED not in statuses:
         yield "Next: check that these hosts answer over ssh, then run apply again."
     elif code is ExitCode.FAILED:

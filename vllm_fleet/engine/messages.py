@@ -9,6 +9,8 @@ from typing import Any
 LONGEST = 1200
 # Messages that only say that something went wrong; the reason is in the error output.
 EMPTY_WORDS = ("non-zero return code", "MODULE FAILURE", "Module result deserialization failed")
+# What ansible-core 2.19 and later put around a message.
+FRAME = re.compile(r"^(?:(?:Task|Action) failed: )+")
 NORMAL = (
     (re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b"), "ADDRESS"),
     (re.compile(r"\b[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){3,7}\b"), "ADDRESS"),
@@ -31,7 +33,11 @@ def message_of(result: Any) -> str:
         return "no result arrived (it was too large, or it was lost)"
     if "censored" in result:
         return "the result is hidden, since it may hold a secret (no_log)"
-    message = _words(result.get("msg")) or _words(result.get("reason")) or "failed, saying nothing"
+    message = (
+        FRAME.sub("", _words(result.get("msg")))
+        or _words(result.get("reason"))
+        or "failed, saying nothing"
+    )
     if message.startswith(EMPTY_WORDS):
         detail = next(filter(None, map(last_line, _outputs(result))), "")
         message = f"{message}: {detail}" if detail else message
