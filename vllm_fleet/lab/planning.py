@@ -34,7 +34,7 @@ def plan(lab: Lab, base: Path, host: Host) -> Plan:
         authorized_key=keys.public_key(lab.client_key),
         files=_sources(lab, host.persona),
         hardware_tree=_hardware(lab, host),
-        binds=[*map(_checked, host.binds), *_python_binds(host.python)],
+        binds=[*map(_checked, host.binds), *_shared(lab), *_python_binds(host.python)],
         python=_python(host.python),
     )
 
@@ -60,6 +60,14 @@ def _hardware(lab: Lab, host: Host) -> str:
         shutil.rmtree(target)
     hardware.write(target, data)
     return str(target)
+
+
+def _shared(lab: Lab) -> list[str]:
+    """Return what every host sees: the models, as from a site's share, and the stand-in engine."""
+    models = lab.mirror_root / "models"
+    models.mkdir(parents=True, exist_ok=True)
+    engine = labdata.DATA / "engine"
+    return [f"{models}:/srv/models", f"{engine}:/usr/local/lib/vllm-fleet-lab"]
 
 
 def _python(version: str) -> str:
