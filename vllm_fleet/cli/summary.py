@@ -161,7 +161,9 @@ def next_step(run: Finished) -> Iterator[str]:
     code, statuses = run.code, {host.status for host in run.verdict.hosts}
     if code is ExitCode.INTERRUPTED:
         yield f"Stopped by {run.outcome.cancelled_by} at {run.verdict.stopped_at}."
-        yield "Next: run apply again; it goes on from whatever state the hosts are in."
+        # Seen over ssh: the program of the task that was cut off goes on on the host.
+        yield "What that task started on the hosts may go on there for a while."
+        yield "Next: run apply again; it starts from whatever state the hosts are in."
     elif any("Host key verification failed" in c.message for c in run.verdict.causes):
         yield "Next: compare these hosts' keys with their consoles, and add them to known_hosts."
     elif Status.UNREACHABLE in statuses and Status.FAILED not in statuses:
