@@ -2,7 +2,9 @@
 """Write catalog/engine_flags/vllm.yml: every engine flag of every vLLM release that was read.
 
     python tools/engine_flags.py vllm-0.23.0.tar.gz vllm-0.33.0.tar.gz ...   # add or renew releases
-    python tools/engine_flags.py --compare vllm-0.23.0.tar.gz < help.txt      # against real --help
+    python tools/engine_flags.py --compare-help help.txt vllm-0.23.0.tar.gz  # with real --help=all
+    python tools/engine_flags.py --compare-parser parser.json vllm-0.23.0.tar.gz  # see
+                                                                   # tools/engine_parser_dump.py
 
 Arguments are published source archives or wheels (the version is read from the file name), or
 ``VERSION=FOLDER``. Nothing of vLLM is imported: the argument parser is followed in the source.
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
 import re
 import sys
 from pathlib import Path
@@ -430,7 +433,7 @@ def help_flags(text: str) -> set[str]:
     return names
 
 
-def compare(flags: dict[str, Option], text: str) -> int:
+def compare_help(flags: dict[str, Option], text: str) -> int:
     """Print how the flags that were read differ from a real help text; return their number."""
     ours = set(flags)
     for name, row in flags.items():
@@ -446,16 +449,63 @@ def compare(flags: dict[str, Option], text: str) -> int:
     return len(real ^ ours)
 
 
+def parser_differences(flags: dict[str, Option], real: list[dict[str, Any]]) -> list[str]:
+    """Return where flags that were read differ from the real parser's: one line each."""
+    rows = {next(n for n in row["names"] if n.startswith("--")): row for row in real}
+    found = [f"only in the real parser: {name}" for name in sorted(set(rows) - set(flags))]
+    found += [f"only read here: {name}" for name in sorted(set(flags) - set(rows))]
+    for name in sorted(set(rows) & set(flags)):
+        ours, theirs = _comparable(flags[name]), _comparable_action(name, rows[name])
+        found += [
+            f"{name}: {key} read as {ours[key]}, really {theirs[key]}"
+            for key in ours
+            if ours[key] != theirs[key]
+        ]
+    return found
+
+
+def _comparable(row: Option) -> Option:
+    """Return what both sides know of a flag."""
+    return {
+        "aliases": sorted(row.get("aliases", [])),
+        "switch": row["type"] if row["type"] in ("bool", "flag") and "nargs" not in row else "",
+        "values": row.get("nargs"),
+        "choices": _without_none(row.get("choices", [])),
+    }
+
+
+def _comparable_action(name: str, row: dict[str, Any]) -> Option:
+    names = [n for n in row["names"] if n != name and not n.startswith("--no-")]
+    kinds = {"BooleanOptionalAction": "bool", "_StoreTrueAction": "flag"}
+    switch = kinds.get(row["action"], "")
+    return {
+        "aliases": sorted(names),
+        "switch": switch,
+        "values": None if switch else row["nargs"],
+        "choices": _without_none(row["choices"] or []),
+    }
+
+
+def _without_none(choices: list[Any]) -> list[Any]:
+    return [choice for choice in choices if choice not in (None, "None")]
+
+
 def main() -> int:
     """Read the archives named on the command line and write the catalog file."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("archives", nargs="+", metavar="ARCHIVE")
-    parser.add_argument("--compare", action="store_true", help="compare with --help on stdin")
+    parser.add_argument("--compare-help", type=Path, help="output of the real --help=all")
+    parser.add_argument("--compare-parser", type=Path, help="output of engine_parser_dump.py")
     parser.add_argument("--output", type=Path, default=OUTPUT)
     options = parser.parse_args()
-    if options.compare:
-        _version, flags = read(options.archives[0])
-        return 1 if compare(flags, sys.stdin.read()) else 0
+    if options.compare_help:
+        flags = read(options.archives[0])[1]
+        return 1 if compare_help(flags, options.compare_help.read_text(encoding="utf-8")) else 0
+    if options.compare_parser:
+        real = json.loads(options.compare_parser.read_text(encoding="utf-8"))
+        differences = parser_differences(read(options.archives[0])[1], real)
+        print(f"{len(real)} flags, {len(differences)} differences", *differences, sep="\n")
+        return 1 if differences else 0
     per_version = load(options.output)
     for archive in options.archives:
         version, flags = read(archive)

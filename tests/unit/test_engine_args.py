@@ -85,9 +85,9 @@ def test_what_was_right_in_its_release_is_right() -> None:
 
 
 def test_a_release_that_was_not_read_is_judged_by_its_neighbours() -> None:
-    assert FLAGS.near("0.22.0") == ["0.21.0", "0.22.1"]
-    assert said("0.22.0", {"max-num-seqs": 4}) == []
-    assert "bad" in said("0.22.0", {"frobnicate": 1})[0]
+    assert FLAGS.near("0.15.0") == ["0.14.1", "0.16.0"]
+    assert said("0.15.0", {"max-num-seqs": 4}) == []
+    assert "bad" in said("0.15.0", {"frobnicate": 1})[0]
     assert FLAGS.near("0.27.5") == ["0.27.1", "0.28.0"]
     (line,) = said("0.27.5", {"calculate-kv-scales": True})
     assert line.startswith("unknown")

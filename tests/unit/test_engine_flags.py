@@ -204,9 +204,35 @@ def test_writing_the_file_again_changes_nothing(tmp_path: Path) -> None:
 def test_help_is_compared_by_name(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = {"--max-num-seqs": {"type": "int"}, "--eager": {"type": "bool", "negation": True}}
     text = "options:\n  --max-num-seqs N\n  --eager, --no-eager\n  --new N  like --other\n"
-    assert engine_flags.compare(flags, text) == 2
+    assert engine_flags.compare_help(flags, text) == 2
     printed = capsys.readouterr().out
     assert "only in the real parser: --new" in printed
+
+
+def test_a_real_parser_is_compared_flag_by_flag() -> None:
+    flags = {
+        "--max-num-seqs": {"type": "int"},
+        "--eager": {"type": "bool", "negation": True, "aliases": ["-e"]},
+        "--kind": {"type": "str", "choices": ["a"]},
+        "--gone": {"type": "str"},
+    }
+    real = [
+        {"names": ["--max-num-seqs"], "action": "_StoreAction", "nargs": "+", "choices": None},
+        {
+            "names": ["-e", "--eager", "--no-eager"],
+            "action": "BooleanOptionalAction",
+            "nargs": 0,
+            "choices": None,
+        },
+        {"names": ["--kind"], "action": "_StoreAction", "nargs": None, "choices": ["a", "b", None]},
+        {"names": ["--new"], "action": "_StoreAction", "nargs": None, "choices": None},
+    ]
+    assert engine_flags.parser_differences(flags, real) == [
+        "only in the real parser: --new",
+        "only read here: --gone",
+        "--kind: choices read as ['a'], really ['a', 'b']",
+        "--max-num-seqs: values read as None, really +",
+    ]
 
 
 @pytest.fixture(scope="module")
