@@ -1,4 +1,5 @@
 #!/usr/bin/python
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Resolve on a builder what an engine needs, into a lock with versions and checksums."""
 
@@ -80,7 +81,7 @@ attributes:
     support: full
     description: Equal inputs keep the lock that is there, also where an index has newer versions.
 author:
-  - The vllm-fleet developers
+  - The vllm-fleet developers (@vllm-fleet)
 """
 
 EXAMPLES = r"""

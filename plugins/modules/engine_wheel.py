@@ -1,4 +1,5 @@
 #!/usr/bin/python
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Make the wheel of an engine on a builder: compiled from an archive, or taken from an index."""
 
@@ -96,7 +97,7 @@ attributes:
     support: full
     description: The same inputs and an unchanged wheel change nothing.
 author:
-  - The vllm-fleet developers
+  - The vllm-fleet developers (@vllm-fleet)
 """
 
 EXAMPLES = r"""

@@ -1,4 +1,5 @@
 #!/usr/bin/python
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Unpack a relocatable Python interpreter from an archive with a known checksum."""
 
@@ -43,7 +44,7 @@ attributes:
     support: full
     description: The checksum is kept in C(archive.json) below O(dest).
 author:
-  - The vllm-fleet developers
+  - The vllm-fleet developers (@vllm-fleet)
 """
 
 EXAMPLES = r"""

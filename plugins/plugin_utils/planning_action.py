@@ -9,7 +9,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.vllm_fleet.baremetal.plugins.plugin_utils.python_plans import PlanError
 
 
-class PlanningAction(ActionBase):  # type: ignore[misc]
+class PlanningAction(ActionBase):
     """An action whose ``compute`` returns the result, or raises PlanError with what to do."""
 
     _requires_connection = False
