@@ -239,9 +239,7 @@ class TestRoot:
     def run(self, root: Root, script: str) -> str:
         return root.run(["/bin/sh", "-c", script])
 
-    def test_it_sees_the_work_folder_what_is_shown_and_nothing_is_written(
-        self, root: Root
-    ) -> None:
+    def test_it_sees_the_work_folder_what_is_shown_and_nothing_is_written(self, root: Root) -> None:
         base = next(iter(sorted(Path("/var/cache/vllm-fleet-lab").glob("base-*"))), None)
         if base is None:
             pytest.skip("no base root in the cache")

@@ -178,8 +178,13 @@ def start(lab: Lab, address: str = "", port: int = MIRROR_PORT) -> int:
     argv = [sys.executable, "-m", MODULE, str(lab.mirror_root), address, str(port)]
     with log_file(lab).open("a") as log:
         process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-            cwd="/", env={**os.environ, "PYTHONPATH": _package_root()},
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            cwd="/",
+            env={**os.environ, "PYTHONPATH": _package_root()},
         )
     mirror_files.write_atomic(pid_file(lab), f"{process.pid}\n")
     _wait_for_answer(lab, process, f"http://{address}:{port}/")

@@ -15,8 +15,15 @@ from urllib.parse import unquote, urlsplit
 SECTIONS = ("global", "install", "download")
 CPU_TORCH = "VLLM_FLEET_LAB_CPU_TORCH"
 NETWORK_NAMES = (
-    "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
-    "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
 )
 # Settings of the controller that would bend the work inside.
 DROPPED = ("PIP_CONFIG_FILE", "PIP_REQUIRE_VIRTUALENV", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")

@@ -71,8 +71,13 @@ def _run(
 ) -> str:
     try:
         done = subprocess.run(
-            argv, env=environment, timeout=limit, capture_output=True, errors="replace",
-            check=False, stdin=subprocess.DEVNULL,
+            argv,
+            env=environment,
+            timeout=limit,
+            capture_output=True,
+            errors="replace",
+            check=False,
+            stdin=subprocess.DEVNULL,
             preexec_fn=die_with_parent(),
         )
     except subprocess.TimeoutExpired as error:
