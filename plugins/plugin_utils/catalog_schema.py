@@ -136,7 +136,8 @@ FAMILY = one_of("310", "310p", "310b", "910a", "a2", "a3", "a5")
 ARCH = one_of("aarch64", "x86_64")
 NOTES: dict[str, Check] = {"note": text, "inferred": boolean}
 LEAST = fields({"families": listed(FAMILY), "driver": version}, {"firmware": version})
-WHEEL = fields({"glibc": version, "pythons": listed(version), "families": listed(FAMILY)})
+GLIBC = fields({}, {"aarch64": nullable(version), "x86_64": nullable(version)})
+WHEEL = fields({"glibc": GLIBC, "pythons": listed(version), "families": listed(FAMILY)})
 
 ASCEND: dict[str, Rows] = {
     "chips": Rows(
@@ -262,8 +263,10 @@ ARTIFACTS: dict[str, Rows] = {
 VLLM: dict[str, Rows] = {
     "requirements": Rows(
         {"vllm": version_range, "requires_python": version_range, "cxx": integer, "rust": boolean,
-         "numa_bind": boolean, "wheel_glibc": mapping},
-        {"torch": version_range, "gcc": version_range, "gcc_cuda": version_range},
+         "numa_bind": boolean, "wheel_glibc": GLIBC},
+        {
+            "torch": version_range, "gcc": version_range, "gcc_cuda": version_range,
+        },
         unique=("vllm",),
     ),
     "closure": Rows({"vllm": version_range, "package": text, "glibc": version}, {"needs": text}),

@@ -331,8 +331,9 @@ def _against_wheel(case: Case, row: Row) -> list[str]:
         return ["No wheel of it was published."]
     found = []
     glibc, python = case.host.glibc, case.set.get("python")
-    if glibc is not None and not versions.matches(glibc, f">={wheel['glibc']}"):
-        found.append(f"Its wheel needs glibc {wheel['glibc']}.")
+    least = wheel["glibc"].get(case.host.arch) or versions.newest(list(wheel["glibc"].values()))
+    if glibc is not None and not versions.matches(glibc, f">={least}"):
+        found.append(f"Its wheel needs glibc {least}.")
     other = sorted(set(families(case)) - set(wheel["families"]))
     if other:
         found.append(f"Its wheel is compiled for {', '.join(wheel['families'])} only.")

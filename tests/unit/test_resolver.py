@@ -306,6 +306,18 @@ def test_kylin_v10_is_too_old_for_the_newest_wheel_and_gets_the_nearest_set() ->
     assert found.nearest.set["driver"] == "25.5.1"  # the one that is there
 
 
+@pytest.mark.parametrize(
+    ("arch", "glibc", "fits"),
+    [("aarch64", "2.28", False), ("x86_64", "2.28", True), (None, "2.28", False)],
+)
+def test_a_wheel_may_need_another_glibc_on_another_architecture(
+    arch: str | None, glibc: str, fits: bool
+) -> None:
+    host = changed(A2, arch=arch, glibc=glibc)
+    found = resolve(host, Wanted(vllm_ascend="0.13.0rc3"), CATALOG)
+    assert pair(found, f"glibc {glibc}", "vllm-ascend 0.13.0rc3") == ([GOOD] if fits else [])
+
+
 def test_an_a3_needs_a_build_since_the_wheel_is_for_a2() -> None:
     host = changed(A2, chips=("19e5:d803",), gcc="10.3.1")
     found = resolve(host, Wanted(vllm_ascend="0.23.0"), CATALOG)
