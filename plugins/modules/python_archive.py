@@ -126,11 +126,9 @@ def foreign(dest):
     )
 
 
-def open_source(module, method):
+def open_source(module):
     """Open the archive's URL, or fail with what the server said."""
-    response, info = fetch_url(
-        module, module.params["src"], method=method, timeout=module.params["timeout"]
-    )
+    response, info = fetch_url(module, module.params["src"], timeout=module.params["timeout"])
     if response is None or info["status"] != 200:
         module.fail_json(
             msg="the archive cannot be had: %s (%s)" % (module.params["src"], info["msg"])
@@ -139,21 +137,25 @@ def open_source(module, method):
 
 
 def ask(module):
-    """Fail where the archive is not there; reads no content."""
-    src = module.params["src"]
-    if is_url(src):
-        open_source(module, "HEAD")
-    elif not is_url(src) and not os.path.exists(src) and not module.check_mode:
-        module.fail_json(msg="there is no archive at %s" % src)
+    """Fail where the server does not have the archive; its content is not read.
+
+    This is a GET, since many servers and signed addresses refuse HEAD. A path on the host may be
+    one that only a real run copies there.
+    """
+    if is_url(module.params["src"]):
+        open_source(module).close()
 
 
 def download(module, directory):
     """Return the path of the archive on this host, downloaded where it has to be."""
-    if not is_url(module.params["src"]):
-        return module.params["src"]
+    src = module.params["src"]
+    if not is_url(src):
+        if not os.path.isfile(src):
+            module.fail_json(msg="there is no archive at %s" % src)
+        return src
     path = os.path.join(directory, "archive")
     with open(path, "wb") as stream:
-        shutil.copyfileobj(open_source(module, "GET"), stream, 1024 * 1024)
+        shutil.copyfileobj(open_source(module), stream, 1024 * 1024)
     return path
 
 
@@ -226,11 +228,14 @@ def main():
         module.fail_json(msg="sha256 must be 64 hexadecimal digits, not %r" % wanted)
     seen, version = check(module)
     changed = seen != wanted
+    version = "" if changed else version
     if changed:
         if foreign(dest):
             module.fail_json(msg="%s is in the way: this module did not make it" % dest)
-        ask(module)
-        version = "" if module.check_mode else apply(module)
+        if module.check_mode:
+            ask(module)
+        else:
+            version = apply(module)
     module.exit_json(
         changed=changed,
         executable=os.path.join(dest, "bin", "python3"),
