@@ -42,7 +42,10 @@ __all__ = [
 ]  # fmt: skip
 
 # The files of the catalog that a resolution reads.
-PARTS = ("operating_systems", "ascend", "nvidia", "vllm", "python", "ansible", "release_sets")
+PARTS = (
+    "operating_systems", "ascend", "nvidia", "vllm", "python", "ansible", "release_sets",
+    "engine_flags/vllm",
+)  # fmt: skip
 # The parts of a release of vllm-ascend, in the order in which a wish for one picks the row.
 ASCEND_PARTS = ("vllm_ascend", "vllm", "cann", "torch_npu", "torch", "triton_ascend", "mooncake")
 ONLY_ASCEND = ("vllm_ascend", "cann", "torch_npu", "triton_ascend")
@@ -335,7 +338,10 @@ def _alternatives(case: Case, said: Wanted, catalog: Catalog) -> list[Case]:
     if host.accelerator != "ascend":
         free = _free(wanted, ("vllm", "torch", "python", "cuda"))
         drivers = [said.driver, host.driver, wanted.driver, *_set_drivers(host, catalog)]
-        engines = [wanted.vllm, *_engines(host, free, catalog)]
+        published = []
+        if host.accelerator == "nvidia":
+            published = list(catalog.get("engine_flags/vllm", {}).get("versions", []))
+        engines = [wanted.vllm, *_engines(host, free, catalog), *published]
         return [
             _engine_case(host, dataclasses.replace(free, driver=driver), catalog, vllm)
             for vllm in dict.fromkeys(engine for engine in engines if engine)

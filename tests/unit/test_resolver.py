@@ -172,6 +172,12 @@ def test_br_16_a_verdict_names_its_row_and_the_way_out() -> None:
         ({"vllm_ascend": "0.23.0", "vllm": "0.24.0"}, "vllm-ascend", "vllm", [BAD]),
         ({"vllm_ascend": "0.23.0", "cann": "9.0.0"}, "vllm-ascend", "cann", [UNKNOWN]),
         ({"vllm_ascend": "0.23.0", "torch": "2.9.0"}, "vllm-ascend", "torch", [BAD]),
+        (
+            {"vllm_ascend": "0.18.0", "torch_npu": "2.9.0.post1+gitee7ba04"},
+            "vllm-ascend",
+            "torch_npu",
+            [GOOD],
+        ),
     ],
 )
 def test_br_16_parts_of_one_row(
@@ -385,6 +391,13 @@ def test_a_broken_pair_of_driver_and_cuda_has_a_way_out() -> None:
     assert found.nearest is not None
     assert found.nearest.set["vllm"] == "0.33.0"
     assert found.nearest.set["driver"] == "580.159.04"
+
+
+def test_an_old_gpu_gets_the_newest_release_that_still_knows_it() -> None:
+    found = resolve(changed(H200, chips=("10de:1db5",)), Wanted(vllm="0.33.0"), CATALOG)
+    assert not found.ok
+    assert found.nearest is not None
+    assert found.nearest.set["vllm"] == "0.14.1"
 
 
 @pytest.mark.parametrize(
