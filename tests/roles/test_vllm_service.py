@@ -225,13 +225,18 @@ def test_the_process_is_fenced_in_and_knows_its_release(converged: Host) -> None
     assert "CUDA_VISIBLE_DEVICES" not in seen["environ"]
     converged.run("runuser -u vllm -- touch /var/lib/vllm/tiny/writable")
     status = converged.run(f"grep -E 'NoNewPrivs|CapBnd' /proc/{seen['pid']}/status").split()
+    # Without a secret there still is a file: its content can then be seen to change.
+    converged.run(
+        "test -e /etc/vllm-fleet/secrets/tiny.env -a ! -s /etc/vllm-fleet/secrets/tiny.env"
+    )
     assert status[1::2] == ["0000000000000000", "1"]
 
 
-def test_an_instance_is_bound_to_its_cpus(converged: Host) -> None:
-    run = role(converged, instance(cpus="1")).apply()
+def test_an_instance_is_bound_to_its_cpus_and_nodes(converged: Host) -> None:
+    run = role(converged, instance(cpus="1", numa_nodes=[0])).apply()
     assert run.ok, run.output
     assert converged.tell()["cpus"] == [1]
+    assert "=bind" in converged.run("systemctl show vllm@tiny -p NUMAPolicy")
 
 
 @pytest.mark.parametrize(
@@ -371,6 +376,10 @@ def test_a_program_that_cannot_run(converged: Host) -> None:
     said = message(role(converged, instance(), vllm_service_executable=program).apply())
     assert "no-such-program" in said
     assert "status 127" in said
+    converged.run("printf '#!/no/interpreter\n' > /root/broken && chmod 0755 /root/broken")
+    said = message(role(converged, instance(), vllm_service_executable=["/root/broken"]).apply())
+    assert "systemctl restart vllm@tiny.service failed" in said
+    assert "its journal ends with" in said
     before = converged.run("cat /etc/systemd/system/vllm@tiny.service.d/10-vllm-fleet.conf")
     said = message(role(converged, instance(), vllm_service_executable=["/no/such"]).apply())
     assert "/no/such is not an executable file" in said
