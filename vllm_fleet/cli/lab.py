@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from vllm_fleet.errors import ConfigError, ExitCode
-from vllm_fleet.lab import api, settings
+from vllm_fleet.lab import api, faults, settings
 from vllm_fleet.lab.errors import LabRefusal
 
 app = typer.Typer(
@@ -79,7 +79,7 @@ def status(as_json: AsJson = False) -> ExitCode:
     if as_json:
         _print_json({"hosts": rows})
         return ExitCode.OK
-    columns = ("name", "persona", "address", "hardware", "state")
+    columns = ("name", "persona", "address", "hardware", "state", "faults")
     for line in _table(columns, rows):
         typer.echo(line)
     return ExitCode.OK
@@ -87,10 +87,15 @@ def status(as_json: AsJson = False) -> ExitCode:
 
 def _table(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> list[str]:
     cells = [[column.upper() for column in columns]]
-    cells += [[str(row[column] or "-") for column in columns] for row in rows]
+    cells += [[_cell(row[column]) for column in columns] for row in rows]
     widths = [max(len(row[index]) for row in cells) for index in range(len(columns))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in cells]  # fmt: skip
+
+
+def _cell(value: object) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text or "-"
 
 
 @app.command()
@@ -110,6 +115,37 @@ def down(
         raise ConfigError("--purge empties the whole cache: it takes no host names")
     api.down(names or None, purge=purge)
     return ExitCode.OK
+
+
+@app.command("break")
+def break_(
+    host: Annotated[str, typer.Argument(metavar="HOST")],
+    fault: Annotated[
+        str, typer.Argument(metavar="[FAULT]", help=f"One of: {', '.join(faults.FAULTS)}.")
+    ] = "",
+    heal: Annotated[bool, typer.Option("--heal", help="Heal it (without FAULT: all).")] = False,
+    path: Annotated[str, typer.Option(help="File or folder of edited-file, full-disk.")] = "",
+    unit: Annotated[str, typer.Option(help="Unit of stopped-unit.")] = "",
+) -> ExitCode:
+    """Put a fault into a host, or heal it."""
+    if heal:
+        for healed in api.heal_host(host, fault):
+            typer.echo(f"{host}: healed {healed}")
+        return ExitCode.OK
+    if not fault:
+        raise LabRefusal("no fault is named", hint=f"the lab knows: {', '.join(faults.FAULTS)}")
+    api.break_host(host, fault, _option(fault, path=path, unit=unit))
+    typer.echo(f"{host}: {faults.FAULTS[fault].what}; heal it with: lab break {host} --heal")
+    return ExitCode.OK
+
+
+def _option(fault: str, **given: str) -> str:
+    """Return the option that this fault takes; one that it does not take is refused."""
+    takes = faults.FAULTS[fault].option if fault in faults.FAULTS else ""
+    for name, value in given.items():
+        if value and name != takes:
+            raise LabRefusal(f"the fault {fault} takes no --{name}")
+    return given.get(takes, "")
 
 
 @app.command()

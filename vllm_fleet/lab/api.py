@@ -16,10 +16,12 @@ from typing import Any, TypeVar
 
 from vllm_fleet.lab import (
     base,
+    faults,
     fleet,
     hosts,
     inventory,
     keys,
+    limits,
     machine,
     mirror,
     network,
@@ -28,6 +30,8 @@ from vllm_fleet.lab import (
     state,
     vm,
 )
+from vllm_fleet.lab.errors import LabRefusal
+from vllm_fleet.lab.plan import Plan
 from vllm_fleet.lab.settings import Lab, current
 from vllm_fleet.lab.state import Host
 
@@ -64,6 +68,8 @@ def up(
     """
     lab = lab or current()
     machine.require()
+    if contents:
+        mirror.ensure(lab, _base(lab), tell)
     with state.locked(lab):
         present = state.load(lab)
         wanted = fleet.wanted(asked, present)
@@ -72,27 +78,37 @@ def up(
             wanted[name] = replace(
                 host, hardware=hardware or host.hardware, python=python, binds=tuple(binds)
             )
-        _raise(lab, {**present, **wanted}, [*wanted], tell, contents)
+        _raise(lab, {**present, **wanted}, [*wanted], tell)
     _raise_machine(lab, wanted)
     return Raised(lab.inventory_file, tuple(wanted))
 
 
-def _raise(lab: Lab, known: dict[str, Host], names: list[str], tell: Tell, contents: bool) -> None:
+def _raise(lab: Lab, known: dict[str, Host], names: list[str], tell: Tell) -> None:
     state.save(lab, known)
     keys.ensure(lab, {name: lab.address(host.number) for name, host in known.items()})
     tell("lab: base root and personas")
-    root = base.ensure(lab)
-    personas.remove_leftovers(lab)
     chosen = [known[name] for name in names if name != fleet.MACHINE]
-    plans = [planning.plan(lab, root, host) for host in chosen if not _pids(lab, host.name)]
+    plans = _plans(lab, [host for host in chosen if not _pids(lab, host.name)])
+    limits.lift(lab)
     network.raise_bridge(lab)
-    if contents:
-        mirror.ensure(lab, root, tell)
     _serve(lab)
     tell(f"lab: booting {', '.join(names)}")
     _together(lambda plan: hosts.start(lab, plan), plans)
     _together(lambda host: _await(lab, host), chosen)
     _write_inventory(lab, known)
+
+
+def _base(lab: Lab) -> Path:
+    with state.locked(lab, "build"):
+        return base.ensure(lab)
+
+
+def _plans(lab: Lab, chosen: list[Host]) -> list[Plan]:
+    """Work the hosts out, and build what the cache has not."""
+    root = _base(lab)
+    with state.locked(lab, "build"):
+        personas.remove_leftovers(lab)
+        return [planning.plan(lab, root, host) for host in chosen]
 
 
 def _write_inventory(lab: Lab, known: dict[str, Host]) -> None:
@@ -174,8 +190,10 @@ def _close(lab: Lab) -> None:
     """Remove what belongs to no single host."""
     mirror.stop(lab)
     network.remove_bridge(lab)
-    base.remove_leftovers(lab)
-    personas.remove_leftovers(lab)
+    limits.restore(lab)
+    with state.locked(lab, "build"):
+        base.remove_leftovers(lab)
+        personas.remove_leftovers(lab)
     if lab.home.exists():
         shutil.rmtree(lab.home)
 
@@ -187,21 +205,21 @@ def reset(names: Iterable[str] | None = None, *, lab: Lab | None = None) -> None
     with state.locked(lab):
         present = state.load(lab)
         chosen = fleet.named(present if names is None else names, present)
-        root = base.ensure(lab)
-        plain = [present[name] for name in chosen if name != fleet.MACHINE]
+        plans = _plans(lab, [present[name] for name in chosen if name != fleet.MACHINE])
+        limits.lift(lab)
         network.raise_bridge(lab)
         _serve(lab)
-        _together(lambda host: _renew(lab, root, host), plain)
+        _together(lambda plan: _renew(lab, plan), plans)
     if fleet.MACHINE in chosen:
         with state.locked(lab, "machine"):
             vm.reset(lab)
 
 
-def _renew(lab: Lab, root: Path, host: Host) -> None:
-    hosts.stop(lab, host.name)
-    hosts.forget_changes(lab, host.name)
-    hosts.start(lab, planning.plan(lab, root, host))
-    _await(lab, host)
+def _renew(lab: Lab, plan: Plan) -> None:
+    hosts.stop(lab, plan.name)
+    hosts.forget_changes(lab, plan.name)
+    hosts.start(lab, plan)
+    hosts.wait_ready(lab, plan.name, plan.address)
 
 
 def status(*, lab: Lab | None = None) -> list[dict[str, Any]]:
@@ -221,8 +239,32 @@ def _row(lab: Lab, host: Host) -> dict[str, Any]:
         "address": address,
         "hardware": host.hardware,
         "state": state_now,
+        "faults": sorted(faults.load(lab, host.name)),
         "pid": runs[0] if runs else None,
     }
+
+
+def break_host(name: str, fault: str, option: str = "", *, lab: Lab | None = None) -> None:
+    """Put a fault into a host (`faults.FAULTS` has them all)."""
+    lab = lab or current()
+    machine.refuse_unless_able()
+    with state.locked(lab):
+        faults.inject(lab, _breakable(lab, name), fault, option)
+
+
+def heal_host(name: str, fault: str = "", *, lab: Lab | None = None) -> list[str]:
+    """Heal a fault of a host ("": all of them); return which were healed."""
+    lab = lab or current()
+    machine.refuse_unless_able()
+    with state.locked(lab):
+        return faults.heal(lab, _breakable(lab, name), fault)
+
+
+def _breakable(lab: Lab, name: str) -> str:
+    fleet.named([name], state.load(lab))
+    if name == fleet.MACHINE:
+        raise LabRefusal(f"{name} is an emulated machine: the lab has no faults for it")
+    return name
 
 
 def write_inventory(lab: Lab) -> Path:

@@ -72,6 +72,11 @@ def remove(key: str) -> None:
         _rmdir(root / PARENT)
 
 
+def any_left() -> bool:
+    """Say whether any lab's host has a group."""
+    return any((root / PARENT).exists() for root in hierarchies())
+
+
 def _folders(group: Path) -> list[Path]:
     return [path for path in [group, *group.rglob("*")] if path.is_dir()]
 

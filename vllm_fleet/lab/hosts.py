@@ -14,6 +14,7 @@ from pathlib import Path
 from vllm_fleet.lab import cgroups, network
 from vllm_fleet.lab.errors import LabError
 from vllm_fleet.lab.plan import Plan
+from vllm_fleet.lab.process import contained
 from vllm_fleet.lab.settings import Lab
 
 MODULE = "vllm_fleet.lab.supervisor"
@@ -30,11 +31,11 @@ def start(lab: Lab, plan: Plan) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     plan.write(folder)
     with (folder / "supervisor.log").open("ab") as log:
-        # setsid forks: the supervisor is nobody's child, and ends when it is told to.
+        # setsid forks: the supervisor is nobody's child. It is the first process in namespaces of
+        # its own: however it ends, the kernel ends the guest and clears the mounts with it.
         subprocess.run(
             [
-                "setsid", "--fork", "unshare", "--mount", "--propagation", "private", "--",
-                sys.executable, "-m", MODULE, str(folder),
+                "setsid", "--fork", *contained([sys.executable, "-m", MODULE, folder]),
             ],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", env=_environment(),
             check=True,
@@ -53,7 +54,13 @@ def _environment() -> dict[str, str]:
 
 def supervisors(folder: Path) -> list[int]:
     """Return the processes that keep this host running (by the folder on their command line)."""
-    return [pid for pid, argv in _processes() if argv[-2:] == [MODULE, str(folder)]]
+    return [*_supervisors(folder)]
+
+
+def _supervisors(folder: Path) -> dict[int, str]:
+    """Return the same with their programs: the supervisor itself, and what put it in its place."""
+    found = _processes()
+    return {pid: argv[0] for pid, argv in found if argv[-2:] == [MODULE, str(folder)]}
 
 
 def _processes() -> list[tuple[int, list[str]]]:
@@ -111,15 +118,16 @@ def last_words(lab: Lab, name: str) -> str:
 
 def stop(lab: Lab, name: str) -> None:
     """Power a host off, or cut its power where it does not end; nothing of it runs afterwards."""
-    key = cgroup(lab, name)
-    for pid in supervisors(lab.host_dir(name)):
-        _tell(pid, signal.SIGTERM)
+    folder = lab.host_dir(name)
+    for pid, program in _supervisors(folder).items():
+        if Path(program).name not in ("setsid", "unshare"):
+            _tell(pid, signal.SIGTERM)
     deadline = time.monotonic() + POWER_OFF_LIMIT_S
-    while supervisors(lab.host_dir(name)) and time.monotonic() < deadline:
+    while (left := supervisors(folder)) and time.monotonic() < deadline:
         time.sleep(STEP_S)
-    for pid in supervisors(lab.host_dir(name)):
+    for pid in left:
         _tell(pid, signal.SIGKILL)
-    cgroups.kill(key)
+    cgroups.kill(cgroup(lab, name))
     network.remove_link(name)
 
 
@@ -134,6 +142,7 @@ def forget_changes(lab: Lab, name: str) -> None:
     """Drop everything that a stopped host has written: it boots as new."""
     for part in ("upper", "work", "root"):
         _remove(lab.host_dir(name) / part)
+    (lab.host_dir(name) / "faults.json").unlink(missing_ok=True)
 
 
 def remove(lab: Lab, name: str) -> None:
@@ -149,3 +158,8 @@ def _remove(folder: Path) -> None:
 def cgroup(lab: Lab, name: str) -> str:
     """Return the name of a host's control group, unlike that of any other lab's host."""
     return f"{lab.bridge}-{name}"
+
+
+def cgroup_processes(lab: Lab, name: str) -> set[int]:
+    """Return every process of a host."""
+    return cgroups.processes(cgroup(lab, name))

@@ -74,9 +74,12 @@ def free_number(hosts: dict[str, Host]) -> int:
 
 
 @contextmanager
-def locked(lab: Lab, name: str = "lab") -> Iterator[None]:
-    """Let one process at a time change the lab; the kernel frees the lock of a killed one."""
+def locked(lab: Lab, name: str = "") -> Iterator[None]:
+    """Let one process at a time change the lab; the kernel frees the lock of a killed one.
+
+    Labs that share a cache build in it one after the other: they take the lock `build`.
+    """
     lab.cache.mkdir(parents=True, exist_ok=True)
-    with (lab.cache / f".{name}.lock").open("w") as file:
+    with (lab.cache / f".{name or lab.bridge}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

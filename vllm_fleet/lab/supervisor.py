@@ -1,12 +1,11 @@
 """Keep one host running: `python -m vllm_fleet.lab.supervisor HOST_FOLDER`.
 
-It runs in a mount namespace of its own (see ``hosts.start``), so that the host's mounts end with
-it, and the guest ends with it too. A guest that asks for a reboot is started again.
+It is the first process in mount and process namespaces of its own (see ``hosts.start``): the guest
+and its mounts end with it. A guest that asks for a reboot is started again.
 """
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -82,9 +81,7 @@ def command(folder: Path, host: Plan) -> list[str]:
 
 def main() -> int:
     """Run one supervisor, detached from whoever started it."""
-    folder = Path(sys.argv[1])
-    (folder / "pid").write_text(f"{os.getpid()}\n", encoding="utf-8")
-    return Supervisor(folder).run()
+    return Supervisor(Path(sys.argv[1])).run()
 
 
 if __name__ == "__main__":

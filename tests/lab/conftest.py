@@ -1,0 +1,38 @@
+"""A lab of the tests' own: other folders and another network than the user's, the same cache."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from vllm_fleet.lab import api, settings
+from vllm_fleet.lab.settings import Lab
+
+
+@pytest.fixture(scope="session")
+def own_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Return a lab that is down, and take it down whatever a test did."""
+    if os.geteuid() != 0:
+        pytest.skip("the lab needs root")
+    lab = Lab(
+        home=tmp_path_factory.mktemp("lab") / "home",
+        cache=settings.current().cache,
+        bridge="vftest0",
+        prefix="10.213.99",
+    )
+    yield lab
+    api.down(lab=lab)
+
+
+@pytest.fixture
+def environment(own_lab: Lab) -> dict[str, str]:
+    """Return an environment in which the command works on the tests' lab."""
+    return {
+        **os.environ,
+        "VLLM_FLEET_LAB_HOME": str(own_lab.home),
+        "VLLM_FLEET_LAB_CACHE": str(own_lab.cache),
+        "VLLM_FLEET_LAB_BRIDGE": own_lab.bridge,
+        "VLLM_FLEET_LAB_PREFIX": own_lab.prefix,
+    }
