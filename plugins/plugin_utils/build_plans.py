@@ -18,6 +18,7 @@ from ansible_collections.vllm_fleet.baremetal.plugins.module_utils.engine_key im
     release_id,
 )
 from ansible_collections.vllm_fleet.baremetal.plugins.module_utils.pip_lock import digest
+from ansible_collections.vllm_fleet.baremetal.plugins.plugin_utils import versions
 from ansible_collections.vllm_fleet.baremetal.plugins.plugin_utils.python_plans import (
     PlanError,
     check_engine,
@@ -51,7 +52,10 @@ def engine_of(catalog: Data, groups: Iterable[str], options: Mapping[str, Any]) 
             f"vllm_build_version is the number {chosen['version']!r}: quote it, as in "
             f'vllm_build_version: "{catalog["accelerators"][accelerator]["version"]}"'
         )
-    row = _row(catalog, chosen)
+    try:
+        row = _row(catalog, chosen)
+    except versions.VersionError as error:
+        raise PlanError(f"vllm_build_version: {error}") from error
     return {
         "accelerator": accelerator,
         "method": chosen["method"],
@@ -70,6 +74,9 @@ def _row(catalog: Data, chosen: Data) -> Data:
     for row in catalog["versions"]:
         if (row["distribution"], row["version"]) == wanted:
             return dict(row)
+    for row in catalog.get("requirements", []):
+        if chosen["distribution"] == "vllm" and versions.matches(chosen["version"], row["vllm"]):
+            return {"requires_python": row["requires_python"]}
     return {}
 
 

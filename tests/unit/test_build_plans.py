@@ -101,6 +101,10 @@ def test_engine_options() -> None:
     found = build_plans.engine_of(ENGINES, ["cpu"], {"version": "0.99.0"}) or {}
     assert found["version"] == "0.99.0"
     assert found["requires_python"] is None
+    with pytest.raises(PlanError, match="vllm_build_version: not a version: 'main branch!'"):
+        build_plans.engine_of(ENGINES, ["ascend"], {"version": "main branch!"})
+    older = build_plans.engine_of(ENGINES, ["ascend"], {"version": "0.19.1"}) or {}
+    assert older["requires_python"] == ">=3.10,<3.14"
     with pytest.raises(PlanError, match=r"is the number 0\.23: quote it"):
         build_plans.engine_of(ENGINES, ["cpu"], {"version": 0.23})
 
