@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from vllm_fleet.engine.judge import Judge, Status, Verdict, diff_text
+from vllm_fleet.engine.diffs import diff_text
+from vllm_fleet.engine.judge import Judge, Status, Verdict
 from vllm_fleet.engine.messages import cause_of, message_of
 from vllm_fleet.errors import ExitCode
 
