@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from vllm_fleet.lab import api, settings
+from vllm_fleet.lab import api, settings, state
 from vllm_fleet.lab.settings import Lab
 
 
@@ -22,8 +22,11 @@ def own_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         bridge="vftest0",
         prefix="10.213.99",
     )
-    yield lab
-    api.down(lab=lab)
+    # Two test sessions would use the same bridge and addresses: one waits for the other.
+    with state.locked(lab, "tests"):
+        api.down(lab=lab)
+        yield lab
+        api.down(lab=lab)
 
 
 @pytest.fixture

@@ -78,6 +78,8 @@ def up(
             wanted[name] = replace(
                 host, hardware=hardware or host.hardware, python=python, binds=tuple(binds)
             )
+            if name != fleet.MACHINE:
+                planning.check(wanted[name])
         _raise(lab, {**present, **wanted}, [*wanted], tell)
     _raise_machine(lab, wanted)
     return Raised(lab.inventory_file, tuple(wanted))

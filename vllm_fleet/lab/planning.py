@@ -39,6 +39,16 @@ def plan(lab: Lab, base: Path, host: Host) -> Plan:
     )
 
 
+def check(host: Host) -> None:
+    """Refuse a host that asks for what is not there, before anything is done."""
+    labdata.persona(host.persona)
+    if host.hardware:
+        hardware.load(host.hardware)
+    _python(host.python)
+    for bind in host.binds:
+        _checked(bind)
+
+
 def _sources(lab: Lab, name: str) -> dict[str, str]:
     """Return the one package source that a blank host has: the lab's mirror."""
     persona = labdata.persona(name)
