@@ -36,7 +36,10 @@ echo "args=\\"$(cat /run/grubby.args 2>/dev/null || echo ro)\\""
 @pytest.fixture(scope="module")
 def remote(lab_host: Callable[..., Any]) -> Remote:
     """Return a host with two nodes of 2 GiB, pages of 2 MiB and 1 GiB, and none reserved."""
+    from vllm_fleet.lab import api
+
     host = lab_host(NAME, PERSONA)
+    api.reset([NAME])
     remote = Remote(host.name, host.inventory)
     for node in (0, 1):
         tree = f"/run/nodes/node{node}"

@@ -66,7 +66,12 @@ def raised(lab_host: Callable[..., Any], persona: str) -> Host:
 
 @pytest.fixture(scope="module", params=PERSONAS)
 def host(request: pytest.FixtureRequest, lab_host: Callable[..., Any]) -> Host:
-    return raised(lab_host, request.param)
+    """Return a blank host, also where an earlier session has left one."""
+    from vllm_fleet.lab import api
+
+    found = raised(lab_host, request.param)
+    api.reset([found.remote.name])
+    return found
 
 
 @pytest.fixture(scope="module")
