@@ -21,7 +21,7 @@ pytestmark = pytest.mark.lab
 
 ENGINE = Path(__file__).resolve().parents[1] / "fixtures/engine/engine.py"
 PROGRAM = "/usr/local/lib/test-engine"
-MODEL = "/srv/models/tiny model"
+MODEL = "/opt/test models/tiny model"
 AWKWARD = {
     "json": {"a": "b c", "quote": 'say "hi"', "list": [1, 2]},
     "percent": "100% %i %%",
