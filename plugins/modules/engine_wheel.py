@@ -281,9 +281,8 @@ class Builder:
         self.run("making the build environment", [self.params["python"], "-m", "venv", venv])
         return os.path.join(venv, "bin", "python")
 
-    def from_source(self, python):
+    def from_source(self, python, archive):
         """Build the wheel from the source archive."""
-        archive = self.archive()
         if self.params["build_requirements"]:
             self.run(
                 "installing the build requirements",
@@ -341,9 +340,11 @@ class Builder:
     def build(self):
         """Make the wheel and record it."""
         self.prepare()
+        source = self.params["method"] == "source"
+        archive = self.archive() if source else ""
         python = self.make_venv()
-        if self.params["method"] == "source":
-            self.from_source(python)
+        if source:
+            self.from_source(python, archive)
         else:
             self.from_index(python)
         shutil.rmtree(os.path.join(self.work, "src"), ignore_errors=True)

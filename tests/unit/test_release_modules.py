@@ -125,6 +125,7 @@ def release_of(tmp_path: Path, wheels: Path, lock: str) -> None:
         "version": "1.0",
         "lock_file": lock,
         "find_links": [str(wheels)],
+        "compile": False,
         "current_link": str(tmp_path / "current"),
     }
     path = tmp_path / "releases" / options["id"]
