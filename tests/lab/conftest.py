@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,12 +14,14 @@ from vllm_fleet.lab.settings import Lab
 
 
 @pytest.fixture(scope="session")
-def own_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def own_lab() -> Iterator[Lab]:
     """Return a lab that is down, and take it down whatever a test did."""
     if os.geteuid() != 0:
         pytest.skip("the lab needs root")
+    # (Not a folder of pytest's, which a later session may clear away.)
+    folder = Path(tempfile.mkdtemp(prefix="vllm-fleet-lab-"))
     lab = Lab(
-        home=tmp_path_factory.mktemp("lab") / "home",
+        home=folder / "home",
         cache=settings.current().cache,
         bridge="vftest0",
         prefix="10.213.99",
@@ -27,6 +31,7 @@ def own_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         api.down(lab=lab)
         yield lab
         api.down(lab=lab)
+    folder.rmdir()
 
 
 @pytest.fixture

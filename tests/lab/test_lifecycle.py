@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -138,10 +139,18 @@ def test_a_killed_up_leaves_nothing_after_down(
     assert traces(lab) == NOTHING
 
 
-@pytest.mark.parametrize("which", [0, 1])
-@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_supervisor_takes_its_host_with_it(lab: Lab, signum: int, which: int) -> None:
-    """There are two processes: the supervisor, and the one that put it in its namespaces."""
+def test_down_finds_hosts_whose_folder_is_gone(lab: Lab) -> None:
+    api.up({"t-one": PERSONA}, lab=lab)
+    shutil.rmtree(lab.home)
+    api.down(lab=lab)
+    assert traces(lab) == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("which", "signum"), [(0, signal.SIGKILL), (1, signal.SIGKILL), (1, signal.SIGTERM)]
+)
+def test_a_killed_supervisor_takes_its_host_with_it(lab: Lab, which: int, signum: int) -> None:
+    """There are two processes: what put the supervisor in its namespaces, and the supervisor."""
     api.up({"t-one": PERSONA}, lab=lab)
     os.kill(sorted(hosts.supervisors(lab.host_dir("t-one")))[which], signum)
     assert eventually(lambda: not hosts.cgroup_processes(lab, "t-one"))

@@ -8,6 +8,7 @@ so that it cleans up just as well after an `up` that was killed at any point.
 from __future__ import annotations
 
 import shutil
+import signal
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 
 from vllm_fleet.lab import (
     base,
+    cgroups,
     faults,
     fleet,
     hosts,
@@ -27,6 +29,7 @@ from vllm_fleet.lab import (
     network,
     personas,
     planning,
+    process,
     state,
     vm,
 )
@@ -158,7 +161,7 @@ def down(
     machine.refuse_unless_able()
     with state.locked(lab):
         present = state.load(lab)
-        there = {*present, *_folders(lab)}
+        there = {*present, *_found(lab)}
         going = there if names is None else {*fleet.named(names, there)}
         _together(lambda name: _lower(lab, name), sorted(going))
         left = {name: host for name, host in present.items() if name not in going}
@@ -170,9 +173,10 @@ def down(
             shutil.rmtree(lab.cache)
 
 
-def _folders(lab: Lab) -> list[str]:
-    """Return hosts by their folders: a killed `up` may have left some that no list names."""
-    return [path.name for path in (lab.home / "hosts").glob("*")]
+def _found(lab: Lab) -> set[str]:
+    """Return hosts by what there is of them: a killed `up` may have listed some nowhere."""
+    folders = {path.name for path in (lab.home / "hosts").glob("*")}
+    return folders | cgroups.names(hosts.cgroup(lab, ""))
 
 
 def _lower(lab: Lab, name: str) -> None:
@@ -191,13 +195,23 @@ def _keep(lab: Lab, left: dict[str, Host]) -> None:
 def _close(lab: Lab) -> None:
     """Remove what belongs to no single host."""
     mirror.stop(lab)
+    _end_servers(lab)
     network.remove_bridge(lab)
     limits.restore(lab)
     with state.locked(lab, "build"):
         base.remove_leftovers(lab)
         personas.remove_leftovers(lab)
+        if not cgroups.any_left():
+            personas.remove_outdated(lab)
     if lab.home.exists():
         shutil.rmtree(lab.home)
+
+
+def _end_servers(lab: Lab) -> None:
+    """End a mirror whose pid is written nowhere (its `up` was killed, or its folder removed)."""
+    for pid, argv in process.commands().items():
+        if mirror.MODULE in argv and lab.gateway in argv:
+            process.tell(pid, signal.SIGTERM)
 
 
 def reset(names: Iterable[str] | None = None, *, lab: Lab | None = None) -> None:

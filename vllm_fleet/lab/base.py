@@ -19,12 +19,16 @@ APT = Path("/etc/apt")
 
 def ensure(lab: Lab) -> Path:
     """Return the base root; it is built where it is not in the cache."""
-    data = labdata.read("base")
-    root = lab.cache / f"base-{labdata.digest(data)}"
+    root = folder(lab)
     remove_leftovers(lab)
     if not root.is_dir():
-        _build(data, root)
+        _build(labdata.read("base"), root)
     return root
+
+
+def folder(lab: Lab) -> Path:
+    """Return where the base root of today's data is, or will be."""
+    return lab.cache / f"base-{labdata.digest(labdata.read('base'))}"
 
 
 def remove_leftovers(lab: Lab) -> None:

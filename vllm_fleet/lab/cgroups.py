@@ -8,6 +8,8 @@ import signal
 import time
 from pathlib import Path
 
+from vllm_fleet.lab.process import tell
+
 ROOT = Path("/sys/fs/cgroup")
 PARENT = "vllm-fleet-lab"
 # systemd's own hierarchies: alone (v2), or beside each other (hybrid).
@@ -51,16 +53,9 @@ def kill(key: str, limit: float = 10) -> None:
     deadline = time.monotonic() + limit
     while (left := processes(key)) and time.monotonic() < deadline:
         for pid in left - {os.getpid()}:
-            _signal(pid, signal.SIGKILL)
+            tell(pid, signal.SIGKILL)
         time.sleep(0.02)
     remove(key)
-
-
-def _signal(pid: int, signum: int) -> None:
-    try:
-        os.kill(pid, signum)
-    except ProcessLookupError:
-        return
 
 
 def remove(key: str) -> None:
@@ -75,6 +70,12 @@ def remove(key: str) -> None:
 def any_left() -> bool:
     """Say whether any lab's host has a group."""
     return any((root / PARENT).exists() for root in hierarchies())
+
+
+def names(prefix: str) -> set[str]:
+    """Return what follows this prefix in the names of the groups that there are."""
+    groups = [group for root in hierarchies() for group in (root / PARENT).glob(f"{prefix}*")]
+    return {group.name.removeprefix(prefix) for group in groups if group.is_dir()}
 
 
 def _folders(group: Path) -> list[Path]:

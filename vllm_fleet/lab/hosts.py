@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import socket
@@ -14,12 +13,12 @@ from pathlib import Path
 from vllm_fleet.lab import cgroups, network
 from vllm_fleet.lab.errors import LabError
 from vllm_fleet.lab.plan import Plan
-from vllm_fleet.lab.process import contained
+from vllm_fleet.lab.process import commands, contained, tell
 from vllm_fleet.lab.settings import Lab
 
 MODULE = "vllm_fleet.lab.supervisor"
 BOOT_LIMIT_S = 90
-POWER_OFF_LIMIT_S = 15
+POWER_OFF_LIMIT_S = 8
 STEP_S = 0.1
 
 
@@ -59,19 +58,8 @@ def supervisors(folder: Path) -> list[int]:
 
 def _supervisors(folder: Path) -> dict[int, str]:
     """Return the same with their programs: the supervisor itself, and what put it in its place."""
-    found = _processes()
-    return {pid: argv[0] for pid, argv in found if argv[-2:] == [MODULE, str(folder)]}
-
-
-def _processes() -> list[tuple[int, list[str]]]:
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            argv = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
-        except OSError:
-            continue
-        found.append((int(entry.name), argv))
-    return found
+    found = commands()
+    return {pid: argv[0] for pid, argv in found.items() if argv[-2:] == [MODULE, str(folder)]}
 
 
 def wait_ready(lab: Lab, name: str, address: str, limit: float = BOOT_LIMIT_S) -> None:
@@ -121,21 +109,14 @@ def stop(lab: Lab, name: str) -> None:
     folder = lab.host_dir(name)
     for pid, program in _supervisors(folder).items():
         if Path(program).name not in ("setsid", "unshare"):
-            _tell(pid, signal.SIGTERM)
+            tell(pid, signal.SIGTERM)
     deadline = time.monotonic() + POWER_OFF_LIMIT_S
     while (left := supervisors(folder)) and time.monotonic() < deadline:
         time.sleep(STEP_S)
     for pid in left:
-        _tell(pid, signal.SIGKILL)
+        tell(pid, signal.SIGKILL)
     cgroups.kill(cgroup(lab, name))
     network.remove_link(name)
-
-
-def _tell(pid: int, signum: int) -> None:
-    try:
-        os.kill(pid, signum)
-    except ProcessLookupError:
-        return
 
 
 def forget_changes(lab: Lab, name: str) -> None:

@@ -6,7 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from vllm_fleet.lab import labdata, repos
+from vllm_fleet.lab import base, labdata, repos
 from vllm_fleet.lab.process import contained, run
 from vllm_fleet.lab.settings import Lab
 
@@ -16,12 +16,12 @@ FORMAT = 3
 BUILD_LIMIT_S = 300
 
 
-def ensure(lab: Lab, base: Path, name: str) -> Path:
+def ensure(lab: Lab, root: Path, name: str) -> Path:
     """Return a persona's layer; it and its repository are built where they are not there."""
-    repository = repos.ensure(lab, base, name)
-    layer = lab.cache / f"layer-{name}-{_digest(base, name)}"
+    repository = repos.ensure(lab, root, name)
+    layer = _layer(lab, root, name)
     if not layer.is_dir():
-        _build([name, str(base), str(repository)], layer)
+        _build([name, str(root), str(repository)], layer)
     return layer
 
 
@@ -32,9 +32,22 @@ def remove_leftovers(lab: Lab) -> None:
     repos.remove_leftovers(lab)
 
 
-def _digest(base: Path, name: str) -> str:
+def remove_outdated(lab: Lab) -> None:
+    """Remove layers and base roots that today's data no longer makes (no host may run)."""
+    root = base.folder(lab)
+    current = {root, *(_layer(lab, root, name) for name in labdata.names("personas"))}
+    for pattern in ("layer-*", "base-*"):
+        for folder in set(lab.cache.glob(pattern)) - current:
+            shutil.rmtree(folder)
+
+
+def _layer(lab: Lab, root: Path, name: str) -> Path:
+    return lab.cache / f"layer-{name}-{_digest(root, name)}"
+
+
+def _digest(root: Path, name: str) -> str:
     family = labdata.persona(name)["family"]
-    return labdata.digest(FORMAT, repos.digest(base, name), labdata.read(f"families/{family}"))
+    return labdata.digest(FORMAT, repos.digest(root, name), labdata.read(f"families/{family}"))
 
 
 def _build(arguments: list[str], layer: Path) -> None:

@@ -71,3 +71,24 @@ def die_with_parent(signum: int = signal.SIGKILL) -> Callable[[], None]:
         libc.prctl(PR_SET_PDEATHSIG, signum)
 
     return ask_kernel
+
+
+def commands() -> dict[int, list[str]]:
+    """Return the command line of every process."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            argv = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+        except OSError:
+            # It ended while we looked.
+            continue
+        found[int(entry.name)] = argv
+    return found
+
+
+def tell(pid: int, signum: int) -> None:
+    """Send a signal; fine when the process has ended."""
+    try:
+        os.kill(pid, signum)
+    except ProcessLookupError:
+        return
