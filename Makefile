@@ -3,7 +3,6 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
-COLLECTION := build/ansible_collections/vllm_fleet/baremetal
 
 .PHONY: setup demo test lint sanity unit lab-test e2e bench docs clean
 
@@ -27,7 +26,7 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/yamllint --strict .
-	$(BIN)/ansible-lint --strict
+	ANSIBLE_COLLECTIONS_PATH=playbooks/collections ANSIBLE_INVENTORY=inventories/mixed $(BIN)/ansible-lint --strict --nocolor
 	$(BIN)/vermin --quiet --no-tips --target=3.6- --violations --no-parse-comments plugins/modules plugins/module_utils
 	$(BIN)/python tools/role_docs.py --check
 
