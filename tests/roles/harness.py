@@ -122,7 +122,9 @@ class RoleRun:
 
 def ansible_playbook() -> str:
     """Return the ansible-playbook beside the running interpreter (or $ANSIBLE_PLAYBOOK)."""
-    return os.environ.get("ANSIBLE_PLAYBOOK", str(Path(sys.executable).with_name("ansible-playbook")))
+    return os.environ.get(
+        "ANSIBLE_PLAYBOOK", str(Path(sys.executable).with_name("ansible-playbook"))
+    )
 
 
 def environment(record: Path | None = None) -> dict[str, str]:
