@@ -42,7 +42,7 @@ def change(module, words, limit=ASK_LIMIT, unit=None):
 
 def journal_words(lines):
     """Return the end of a journal as the end of a message."""
-    return "; its journal ends with: %s" % " | ".join(lines[-3:]) if lines else ""
+    return "; its journal ends with: %s" % " | ".join(lines[-5:]) if lines else ""
 
 
 def journal(module, unit, lines=20):

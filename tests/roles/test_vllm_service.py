@@ -376,10 +376,14 @@ def test_a_program_that_cannot_run(converged: Host) -> None:
     said = message(role(converged, instance(), vllm_service_executable=program).apply())
     assert "no-such-program" in said
     assert "status 127" in said
-    converged.run("printf '#!/no/interpreter\n' > /root/broken && chmod 0755 /root/broken")
-    said = message(role(converged, instance(), vllm_service_executable=["/root/broken"]).apply())
-    assert "systemctl restart vllm@tiny.service failed" in said
-    assert "its journal ends with" in said
+    converged.run(
+        "printf '#!/no/interpreter\n' > /usr/local/lib/broken && chmod 0755 /usr/local/lib/broken"
+    )
+    said = message(
+        role(converged, instance(), vllm_service_executable=["/usr/local/lib/broken"]).apply()
+    )
+    assert "start vllm@tiny.service failed" in said
+    assert "status=203/EXEC" in said
     before = converged.run("cat /etc/systemd/system/vllm@tiny.service.d/10-vllm-fleet.conf")
     said = message(role(converged, instance(), vllm_service_executable=["/no/such"]).apply())
     assert "/no/such is not an executable file" in said
