@@ -6,7 +6,9 @@ only the cached image is shared.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +28,7 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).resolve().parents[2]
+HOMES = Path("/var/lib/vllm-fleet-lab-vm-test")
 NODES = "/sys/devices/system/node"
 PAGES = "hugepages/hugepages-2048kB/nr_hugepages"
 UP = """
@@ -38,11 +41,23 @@ vm.up(Lab(Path(home), Path(cache), bridge, prefix))
 """
 
 
-def make_lab(home: Path, bridge: str, prefix: str) -> settings.Lab:
+def make_lab(name: str, bridge: str, prefix: str) -> settings.Lab:
+    """Make a lab whose place is always the same, and not pytest's, which other runs clear."""
+    home = HOMES / name
     lab = settings.Lab(home, settings.current().cache, bridge, prefix)
+    vm.down(lab)  # what a killed test run left
+    shutil.rmtree(home, ignore_errors=True)
     network.raise_bridge(lab)
     keys.ensure(lab, {vm.NAME: lab.address(vm.NUMBER)})
     return lab
+
+
+def remove(lab: settings.Lab) -> None:
+    vm.down(lab)
+    network.remove_bridge(lab)
+    shutil.rmtree(lab.home)
+    with contextlib.suppress(OSError):  # the other lab is there
+        HOMES.rmdir()
 
 
 def assert_no_trace(lab: settings.Lab) -> None:
@@ -61,16 +76,15 @@ def wait_until(what: Callable[[], object], limit: float) -> None:
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[settings.Lab]:
-    made = make_lab(tmp_path_factory.mktemp("vm"), "vfvmtest0", "10.213.77")
+def lab() -> Iterator[settings.Lab]:
+    made = make_lab("used", "vfvmtest0", "10.213.77")
     try:
         vm.up(made)
         yield made
         vm.down(made)
         assert_no_trace(made)
     finally:
-        vm.down(made)
-        network.remove_bridge(made)
+        remove(made)
 
 
 def told(lab: settings.Lab, command: str) -> str:
@@ -144,8 +158,8 @@ def test_up_again_changes_nothing(lab: settings.Lab) -> None:
     assert vm.status(lab) == before
 
 
-def test_down_clears_up_after_a_killed_up(tmp_path: Path) -> None:
-    lab = make_lab(tmp_path / "home", "vfvmtest1", "10.213.78")
+def test_down_clears_up_after_a_killed_up() -> None:
+    lab = make_lab("killed", "vfvmtest1", "10.213.78")
     arguments = [str(lab.home), str(lab.cache), lab.bridge, lab.prefix]
     process = subprocess.Popen([sys.executable, "-c", UP, *arguments], cwd=ROOT)
     try:
@@ -157,5 +171,4 @@ def test_down_clears_up_after_a_killed_up(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.wait()
-        vm.down(lab)
-        network.remove_bridge(lab)
+        remove(lab)

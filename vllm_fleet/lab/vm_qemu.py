@@ -62,7 +62,7 @@ def command_line(machine: Machine) -> list[str]:
     line = [
         QEMU, "-name", f"vllm-fleet-{machine.name}", "-nodefaults", "-no-user-config",
         "-machine", "pc", "-accel", f"tcg,thread=multi,tb-size={TRANSLATION_CACHE_MB}",
-        "-cpu", "max,-svm", "-smp", f"{NODES},sockets={NODES},cores=1,threads=1",
+        "-cpu", "max", "-smp", f"{NODES},sockets={NODES},cores=1,threads=1",
         "-m", str(NODES * NODE_MB),
     ]  # fmt: skip
     for node in range(NODES):
