@@ -96,7 +96,7 @@ def changed_tasks(report: dict[str, Any]) -> int:
 def demo(hosts: list[str]) -> dict[str, Any]:
     """Run every step and return the figures."""
     times: dict[str, float] = {}
-    step("Raise the lab", lambda: command("lab", "up", *hosts), times)
+    step("Raise the lab", lambda: command("lab", "up", "--contents", *hosts), times)
     first = step("Apply", apply, times)
     answers = step("Ask the models", lambda: {host: ask(host) for host in ENGINES}, times)
     second = step("Apply again", apply, times)

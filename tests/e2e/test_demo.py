@@ -23,7 +23,7 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     if os.geteuid() != 0:
         pytest.skip("the lab needs root")
     report = tmp_path_factory.mktemp("demo") / "figures.json"
-    subprocess.run([COMMAND, "lab", "up"], check=True)
+    subprocess.run([COMMAND, "lab", "up", "--contents"], check=True)
     subprocess.run([COMMAND, "lab", "reset", "npu-01", "gpu-01", "cpu-01"], check=True)
     demo = [sys.executable, str(ROOT / "tools/demo.py"), "--json", str(report)]
     done = subprocess.run(demo, capture_output=True, text=True, check=False, cwd=ROOT)

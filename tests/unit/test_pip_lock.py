@@ -266,7 +266,7 @@ def test_logged_run_keeps_output_and_ends_at_the_limit(tmp_path: Path) -> None:
     state = subprocess.run(
         ["ps", "-o", "stat=", "-p", child.read_text().strip()], capture_output=True, text=True
     )
-    assert state.stdout.strip() in ("", "Z")
+    assert state.stdout[:1] in ("", "Z")
 
 
 def archive(path: Path, *members: tuple[str, str | None]) -> str:
