@@ -61,7 +61,8 @@ def apply() -> dict[str, Any]:
     done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     report: dict[str, Any] = json.loads(done.stdout or "{}")
     for name, host in sorted(report.get("hosts", {}).items()):
-        print(f"{name:10} {host}")
+        stages = ", ".join(f"{stage} {done['status']}" for stage, done in host["stages"].items())
+        print(f"{name}: {host['status']} ({stages})")
     if done.returncode:
         raise DemoError(f"vllm-fleet apply ended with {done.returncode}:\n{done.stdout}")
     return report

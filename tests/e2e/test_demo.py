@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,20 @@ INVENTORY = str(ROOT / "inventories" / "lab")
 
 
 @pytest.fixture(scope="module")
-def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Run the demo once, on hosts as they come from the lab, and return its figures."""
+def figures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """Run the demo once, with nothing built or recorded before, and return its figures."""
     if os.geteuid() != 0:
         pytest.skip("the lab needs root")
-    report = tmp_path_factory.mktemp("demo") / "figures.json"
+    scratch = tmp_path_factory.mktemp("demo")
+    report = scratch / "figures.json"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(scratch / "cache"))
+        patch.setenv("VLLM_FLEET_STATE_HOME", str(scratch / "state"))
+        yield run_demo(report)
+
+
+def run_demo(report: Path) -> dict[str, Any]:
+    """Run the demo on hosts as they come from the lab; return what it writes down."""
     subprocess.run([COMMAND, "lab", "up", "--contents"], check=True)
     subprocess.run([COMMAND, "lab", "reset", "npu-01", "gpu-01", "cpu-01"], check=True)
     demo = [sys.executable, str(ROOT / "tools/demo.py"), "--json", str(report)]
