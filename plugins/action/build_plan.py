@@ -6,7 +6,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ansible_collections.vllm_fleet.baremetal.plugins.module_utils.engine_key import platform
-from ansible_collections.vllm_fleet.baremetal.plugins.plugin_utils import build_plans, catalog
+from ansible_collections.vllm_fleet.baremetal.plugins.plugin_utils import (
+    build_plans,
+    catalog,
+    release_sets,
+)
 from ansible_collections.vllm_fleet.baremetal.plugins.plugin_utils.planning_action import (
     PlanningAction,
 )
@@ -22,6 +26,7 @@ class ActionModule(PlanningAction):
         "target": {"type": "str", "choices": ["empty", "cpu", "cuda"]},
         "distribution": {"type": "str"},
         "version": {"type": "raw"},
+        "release_set": {"type": "str"},
         "source": {"type": "str"},
         "source_sha256": {"type": "str"},
         "lock": {"type": "str"},
@@ -37,7 +42,10 @@ class ActionModule(PlanningAction):
         """Return the build as C(build) (empty for a host without accelerator group)."""
         where = platform(options["host"], options["python"]["version"])
         groups = variables.get("group_names", [])
-        engine = build_plans.engine_of(catalog.load("vllm"), groups, options)
+        sets = {name: catalog.load(name) for name in release_sets.PARTS}
+        of_set = release_sets.engine_version(options["release_set"], groups, sets)
+        chosen = {**options, "version": options["version"] or of_set}
+        engine = build_plans.engine_of(catalog.load("vllm"), groups, chosen)
         build: dict[str, Any] = {}
         if engine is not None:
             build = build_plans.plan(engine, options["host"], options["python"], options)

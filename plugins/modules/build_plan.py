@@ -31,8 +31,12 @@ options:
     description: Distribution; the default of the host's accelerator without it.
     type: str
   version:
-    description: Version, a text; the default of the host's accelerator without it.
+    description: Version, a text; without it that of the release set, else the default of the host's
+      accelerator.
     type: raw
+  release_set:
+    description: Release set of the catalog; one for hosts with another accelerator is left aside.
+    type: str
   source:
     description: URL, or path on the controller, of the source archive. With a slash at its end, the
       catalog's file name is added.

@@ -41,6 +41,9 @@ options:
   engine_distribution:
     description: Distribution of the engine; the default of the host's accelerator without it.
     type: str
+  release_set:
+    description: Release set of the catalog, which says the engine's version where none is given.
+    type: str
 attributes:
   check_mode:
     support: full

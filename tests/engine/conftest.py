@@ -16,6 +16,7 @@ import vllm_fleet
 from vllm_fleet import collection
 from vllm_fleet.cli.main import main
 
+CHECKOUT = Path(__file__).parents[2]
 SITE = """---
 - name: "Stage os_baseline: Prepare the operating system"
   hosts: serving
@@ -94,6 +95,12 @@ def write_collection(root: Path, site: str = SITE) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     (root / "playbooks/roles").symlink_to("../roles")
+    # What it knows of versions is the real thing.
+    for name in ("catalog", "plugins"):
+        (root / name).symlink_to(CHECKOUT / name)
+    found = root / "playbooks/collections/ansible_collections/vllm_fleet"
+    found.mkdir(parents=True)
+    (found / "baremetal").symlink_to("../../../..")
     return root
 
 

@@ -98,7 +98,10 @@ def planted(fleet: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     secrets.mkdir()
     (secrets / "become").write_text(f"become-{PLANTED}\n")
     (secrets / "vault").write_text(f"vault-{PLANTED}\n")
-    (secrets / "extra.yml").write_text(f"my_api_token: extra-{PLANTED}\n")
+    extra = (
+        f"my_api_token: extra-{PLANTED}\naddress: https://user:{PLANTED}@mirror.example/simple\n"
+    )
+    (secrets / "extra.yml").write_text(extra)
     encrypt = ["ansible-vault", "encrypt_string", "--vault-password-file", str(secrets / "vault")]
     beside = Path(sys.executable).parent
     cipher = subprocess.run(
@@ -115,7 +118,7 @@ def planted(fleet: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         "{{ vaulted_thing }}",
         "{{ my_api_token }}",
         "{{ lookup('ansible.builtin.env', 'DEMO_PASSWORD') }}",
-        f"https://user:{PLANTED}@mirror.example/simple",
+        "{{ address }}",
     ]
     fleet.add("a", os_baseline_secrets=shown)
     fleet.arguments = [

@@ -9,21 +9,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from vllm_fleet.errors import Problem
+from vllm_fleet.inventory.artifacts import Files
+from vllm_fleet.inventory.declared import Declared
+from vllm_fleet.inventory.engine import Instances
+from vllm_fleet.inventory.fitting import Fitting
+from vllm_fleet.inventory.guides import Guides
 from vllm_fleet.inventory.hints import closest, did_you_mean
-from vllm_fleet.inventory.marks import Definition, Marks
+from vllm_fleet.inventory.knowledge import Knowledge
+from vllm_fleet.inventory.load import core_version
+from vllm_fleet.inventory.marks import Marks
 from vllm_fleet.inventory.model import Inventory, Locked, is_template
 from vllm_fleet.inventory.names import ACCELERATORS, ANSIBLE_NAMES, BUILDERS
 from vllm_fleet.inventory.plays import Play
-from vllm_fleet.inventory.schema import FleetSettings, read_settings
-from vllm_fleet.inventory.specs import Finding, Option, check
+from vllm_fleet.inventory.resolution import Pythons, Resolutions
+from vllm_fleet.inventory.scene import Scene, Specs
+from vllm_fleet.inventory.schema import VARIABLES, FleetSettings, read_settings
+from vllm_fleet.inventory.specs import Finding, check
+from vllm_fleet.inventory.written import Written
 
 SETTINGS = "vllm_fleet"
-OCTAL = re.compile(r"^[-+]?0[0-7_]+$")
-INT_TAG, FLOAT_TAG = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
-Specs = Mapping[str, Mapping[str, Option]]
 
 
 @dataclass
@@ -33,20 +38,31 @@ class Report:
     settings: FleetSettings | None = None
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
+    # What is not known to be wrong, and worth knowing.
+    notes: list[Problem] = field(default_factory=list)
     settled_at_run: list[str] = field(default_factory=list)
+    settled_at_scan: list[dict[str, Any]] = field(default_factory=list)
+    sets: list[dict[str, Any]] = field(default_factory=list)
 
 
 class Checker:
     """Checks one inventory against the roles and plays of the collection."""
 
     def __init__(
-        self, inventory: Inventory, specs: Specs, plays: Iterable[Play], marks: Marks
+        self,
+        inventory: Inventory,
+        specs: Specs,
+        plays: Iterable[Play],
+        marks: Marks,
+        knowledge: Knowledge | None = None,
     ) -> None:
         self.inventory = inventory
         self.specs = specs
         self.plays = list(plays)
         self.marks = marks
-        self.options = {name: spec for role in specs.values() for name, spec in role.items()}
+        self.knowledge = knowledge
+        self.scene = Scene(inventory, specs, marks)
+        self.options = self.scene.options
 
     def report(self) -> Report:
         """Run every check."""
@@ -56,18 +72,56 @@ class Checker:
         report.problems += self.duplicates()
         report.problems += self.groups()
         report.problems += self.values()
-        report.problems += self.written_values()
         report.problems += self.missing()
         report.problems += self.unknown_names()
         report.warnings += self.strangers()
         report.settled_at_run += self.templates()
+        written = Written(self.scene)
+        report.problems += written.problems()
+        report.warnings += written.warnings()
+        report.warnings += self.conflicts()
+        if self.knowledge is not None:
+            self._versions(report, self.knowledge)
         return report
+
+    def conflicts(self) -> Iterator[Problem]:
+        """Point at variables for which only the names of groups decide who wins."""
+        yield from self.scene.precedence.conflicts()
+        for file, instead in self.marks.unread:
+            words = f"Ansible does not read this file, since {instead.name} is there, too"
+            yield Problem(
+                words, str(file), hint=f"put it into {instead}" if instead.is_dir() else ""
+            )
+
+    def _versions(self, report: Report, knowledge: Knowledge) -> None:
+        """Run the checks that need the catalog."""
+        declared = Declared(self.scene, knowledge, report.settings)
+        report.problems += declared.problems
+        report.warnings += declared.warnings
+        report.notes += declared.notes
+        resolutions = Resolutions(self.scene, knowledge, declared)
+        report.sets = [judged.as_dict() for judged in resolutions.judged]
+        report.problems += [item for judged in resolutions.judged for item in judged.problems]
+        report.notes += resolutions.notes()
+        pythons = Pythons(self.scene, knowledge, declared, core_version())
+        report.problems += pythons.problems()
+        report.warnings += pythons.warnings()
+        report.settled_at_scan += [*resolutions.unsettled(), *pythons.unsettled()]
+        told = Instances(self.scene, knowledge, resolutions, Fitting(knowledge, declared)).check()
+        report.problems += told.problems
+        report.notes += told.notes
+        guides = Guides(self.scene, knowledge, resolutions)
+        report.problems += guides.problems()
+        report.warnings += guides.warnings()
+        files = Files(self.scene, knowledge, declared, resolutions)
+        report.problems += files.problems()
+        report.notes += files.notes()
 
     # The fleet's own settings
 
     def settings(self) -> tuple[FleetSettings | None, list[Problem]]:
         """Check the mapping ``vllm_fleet``."""
-        seen = [(host, self.inventory.variables[host].get(SETTINGS)) for host in self._hosts()]
+        seen = [(host, self.inventory.variables[host].get(SETTINGS)) for host in self.scene.hosts]
         host, value = seen[0]
         if value is None:
             hint = "in group all, under vars:  vllm_fleet: {name: my-fleet}"
@@ -77,9 +131,9 @@ class Checker:
         others = tuple(name for name, other in seen if other != value)
         if others:
             message = f"differs between hosts; it belongs into group all ({host} has another)"
-            return None, [self._problem(SETTINGS, others, Finding((), message))]
+            return None, [self.scene.problem(SETTINGS, others, Finding((), message))]
         settings, findings = read_settings(value)
-        return settings, [self._problem(SETTINGS, (host,), item, False) for item in findings]
+        return settings, [self.scene.problem(SETTINGS, (host,), item, False) for item in findings]
 
     # Groups
 
@@ -105,7 +159,7 @@ class Checker:
                 )
 
     def _two_accelerators(self) -> Iterator[Problem]:
-        for host in self._hosts():
+        for host in self.scene.hosts:
             mine = [name for name in self.inventory.groups_of(host) if name in ACCELERATORS]
             if len(mine) > 1:
                 message = f"is in more than one of the groups {', '.join(mine)}"
@@ -114,7 +168,7 @@ class Checker:
     def strangers(self) -> Iterator[Problem]:
         """Point at hosts that nothing works on."""
         wanted = {*ACCELERATORS, BUILDERS}
-        lost = tuple(h for h in self._hosts() if not wanted & set(self.inventory.groups_of(h)))
+        lost = tuple(h for h in self.scene.hosts if not wanted & set(self.inventory.groups_of(h)))
         if lost:
             words = f"in none of the groups {', '.join([*ACCELERATORS, BUILDERS])}: left alone"
             yield Problem(words, file=self.inventory.sources[0], hosts=lost)
@@ -124,25 +178,12 @@ class Checker:
     def values(self) -> Iterator[Problem]:
         """Check the value of each role option, once for all hosts that have the same."""
         for name, wanted in self.options.items():
-            for value, hosts in self._distinct(name):
+            for value, hosts in self.scene.distinct(name):
                 if isinstance(value, Locked):
                     finding = Finding((), f"is encrypted: {value}", "give --vault-id LABEL@FILE")
-                    yield self._problem(name, hosts, finding)
+                    yield self.scene.problem(name, hosts, finding)
                 for finding in check(wanted, value):
-                    yield self._problem(name, hosts, finding)
-
-    def written_values(self) -> Iterator[Problem]:
-        """Check how values are written: YAML turns 0644 into 420 and 12:30:45 into 45045."""
-        for definition in self.marks.definitions:
-            wanted = self.options.get(definition.name)
-            if wanted is None or definition.node is None:
-                continue
-            for node in _scalars(definition.node):
-                if trap := _trap(node):
-                    line = node.start_mark.line + 1
-                    message = f"{definition.name}: {node.value} {trap}"
-                    yield Problem(message, definition.file, line, option=definition.name,
-                                  hint="quote it, or write the plain number")  # fmt: skip
+                    yield self.scene.problem(name, hosts, finding)
 
     def missing(self) -> Iterator[Problem]:
         """Check that each host has the options that its roles require."""
@@ -158,7 +199,7 @@ class Checker:
 
     def templates(self) -> list[str]:
         """Return the options whose values only a run can settle."""
-        every = ((name, value) for name in self.options for value, _ in self._distinct(name))
+        every = ((name, value) for name in self.options for value, _ in self.scene.distinct(name))
         return sorted({name for name, value in every if _holds_template(value)})
 
     def duplicates(self) -> Iterator[Problem]:
@@ -170,22 +211,23 @@ class Checker:
 
     def unknown_names(self) -> Iterator[Problem]:
         """Check the names of role options and of Ansible's own variables."""
-        names = {name for host in self._hosts() for name in self.inventory.variables[host]}
-        for name in sorted(names):
+        for name in self.scene.names:
             if hint := self._misspelt(name):
-                hosts = tuple(h for h in self._hosts() if name in self.inventory.variables[h])
-                yield self._problem(name, hosts, Finding((), "is no known name", hint))
+                hosts = self.scene.holders(name)
+                yield self.scene.problem(name, hosts, Finding((), "is no known name", hint))
             elif _is_number_gone_wrong(value := self._any_value(name)):
                 words = f"became {value}"
                 finding = Finding((), words, "quote it: a hash or MAC looks like a number")
                 if name not in self.options:
-                    hosts = tuple(h for h in self._hosts() if name in self.inventory.variables[h])
-                    yield self._problem(name, hosts, finding)
+                    hosts = self.scene.holders(name)
+                    yield self.scene.problem(name, hosts, finding)
 
     def _misspelt(self, name: str) -> str:
         """Return a hint where a name is probably wrong."""
-        if name in self.options or name == SETTINGS or name.startswith("_"):
+        if name in self.options or name == SETTINGS or name in VARIABLES or name.startswith("_"):
             return ""
+        if name.startswith(f"{SETTINGS}_"):
+            return did_you_mean(name, [*VARIABLES, SETTINGS])
         if name.startswith("ansible_"):
             meant = "" if name in ANSIBLE_NAMES else closest(name, ANSIBLE_NAMES, 0.85)
             return f"did you mean {meant}?" if meant else ""
@@ -193,76 +235,22 @@ class Checker:
         if roles:
             role = max(roles, key=len)
             return did_you_mean(name, self.specs[role]) or f"see the options of role {role}"
-        meant = closest(name, [*self.options, SETTINGS], 0.9)
+        meant = closest(name, [*self.options, *VARIABLES, SETTINGS], 0.9)
         return f"did you mean {meant}?" if meant else ""
 
     # Helpers
 
-    def _hosts(self) -> tuple[str, ...]:
-        return self.inventory.selected
-
     def _any_value(self, name: str) -> Any:
-        values = (self.inventory.variables[host].get(name) for host in self._hosts())
+        values = (self.scene.value(host, name) for host in self.scene.hosts)
         return next((value for value in values if value is not None), None)
-
-    def _distinct(self, name: str) -> list[tuple[Any, tuple[str, ...]]]:
-        """Return each value that an option has, with the hosts that have it."""
-        found: dict[str, tuple[Any, list[str]]] = {}
-        for host in self._hosts():
-            variables = self.inventory.variables[host]
-            if name in variables:
-                value = variables[name]
-                found.setdefault(f"{type(value)}{value!r}", (value, []))[1].append(host)
-        return [(value, tuple(hosts)) for value, hosts in found.values()]
 
     def _roles(self) -> Iterator[tuple[str, frozenset[str], list[str]]]:
         """Yield each role of the plays with the options given there and its hosts."""
         for play in self.plays:
             members = set(self.inventory.matching(play.pattern)) if play.roles else set()
-            hosts = [host for host in self._hosts() if host in members]
+            hosts = [host for host in self.scene.hosts if host in members]
             for role, given in play.roles.items():
                 yield role, given, hosts
-
-    def _problem(
-        self, name: str, hosts: tuple[str, ...], finding: Finding, show_hosts: bool = True
-    ) -> Problem:
-        """Turn a finding into a problem with its place."""
-        place = self._place(name, hosts)
-        label = name + "".join(
-            f"[{step}]" if isinstance(step, int) else f".{step}" for step in finding.path
-        )
-        return Problem(
-            message=f"{label} {finding.message}",
-            file=place.file if place else self.inventory.sources[0],
-            line=place.line_of(finding.path) if place else 0,
-            hosts=hosts if show_hosts else (),
-            option=label,
-            hint=finding.hint,
-        )
-
-    def _place(self, name: str, hosts: tuple[str, ...]) -> Definition | None:
-        host = hosts[0] if hosts else ""
-        return self.marks.find(name, host, self.inventory.groups_of(host))
-
-
-def _scalars(node: yaml.Node) -> Iterator[yaml.ScalarNode]:
-    """Yield every scalar of a value."""
-    if isinstance(node, yaml.ScalarNode):
-        yield node
-    for child in node.value if isinstance(node.value, list) else []:
-        parts = child if isinstance(child, tuple) else (child,)
-        yield from _scalars(parts[-1])
-
-
-def _trap(node: yaml.ScalarNode) -> str:
-    """Return what YAML makes of an unquoted scalar that looks like something else."""
-    if node.style is not None or node.tag not in {INT_TAG, FLOAT_TAG}:
-        return ""
-    if ":" in node.value:
-        return f"becomes the number {yaml.safe_load(node.value)} (read as base 60)"
-    if node.tag == INT_TAG and OCTAL.match(node.value):
-        return f"becomes the number {yaml.safe_load(node.value)} (read as octal)"
-    return ""
 
 
 def _holds_template(value: Any) -> bool:

@@ -18,6 +18,8 @@ from ansible.errors import AnsibleError
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.parsing.vault import VaultLib, get_file_vault_secret
+from ansible.plugins.inventory import detect_range, expand_hostname_range
+from ansible.release import __version__ as ansible_version
 from ansible.utils.display import Display
 from ansible.vars.manager import VariableManager
 
@@ -46,6 +48,21 @@ def collection_search_paths() -> list[str]:
     configured = [str(path) for path in constants.COLLECTIONS_PATHS or ()]
     scan = getattr(constants, "COLLECTIONS_SCAN_SYS_PATH", True)
     return configured + (sys.path if scan else [])
+
+
+def core_version() -> str:
+    """Return the version of ansible-core."""
+    return str(ansible_version)
+
+
+def expand(pattern: str) -> list[str]:
+    """Return the hosts that a range like gpu-[01:04] means."""
+    if not detect_range(pattern):
+        return [pattern]
+    try:
+        return [str(name) for name in expand_hostname_range(pattern)]
+    except AnsibleError:
+        return [pattern]
 
 
 def load(
@@ -79,6 +96,9 @@ def load(
             name: plain.mapping(_variables(variables, manager, name) | extra) for name in selected
         },
         matching=lambda pattern: _matching(manager, pattern),
+        depths={
+            name: (int(group.depth), int(group.priority)) for name, group in manager.groups.items()
+        },
     )
 
 

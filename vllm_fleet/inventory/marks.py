@@ -7,17 +7,28 @@ several places, the one that wins in Ansible is preferred (host over group, late
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import yaml
 
 YAML_SUFFIXES = {".yml", ".yaml", ".json", ""}
 SKIPPED_SUFFIXES = {".md", ".txt", ".rst", ".bak", ".orig", ".cfg", ".retry", ".pyc", ".swp"}
-INI_VALUE = re.compile(r"(?P<name>[\w.-]+)\s*=")
 EXTRA = "-e"
+KINDS = {"group_vars": "group", "host_vars": "host", EXTRA: EXTRA}
+SUFFIX_ORDER = ("", ".yml", ".yaml", ".json")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a file stands: which inventory source brought it, and in which folder of variables."""
+
+    source: int = 0
+    # group_vars, host_vars, or nothing for an inventory source itself.
+    folder: str = ""
+    scope: str = ""
+    at_playbook: bool = False
 
 
 @dataclass(frozen=True)
@@ -29,6 +40,26 @@ class Definition:
     line: int
     scope: str
     node: yaml.Node | None = field(default=None, compare=False)
+    # What an INI file says, as it stands there.
+    text: str = field(default="", compare=False)
+    # What the scope is (group, host, -e), and where the file stands.
+    kind: str = ""
+    origin: Origin = field(default_factory=lambda: Origin(), compare=False)
+
+    @property
+    def in_vars(self) -> bool:
+        """Say whether it stands in group_vars or host_vars."""
+        return bool(self.origin.folder)
+
+    @property
+    def at_playbook(self) -> bool:
+        """Say whether it stands beside the playbook instead of the inventory."""
+        return self.origin.at_playbook
+
+    @property
+    def source(self) -> int:
+        """Return the place of its inventory source on the command line."""
+        return self.origin.source
 
     def line_of(self, path: Iterable[str | int]) -> int:
         """Return the line of a part of the value, as near as it is found."""
@@ -58,10 +89,13 @@ class Marks:
     def __init__(self, sources: Iterable[str], extra: Iterable[str] = (), base: str = "") -> None:
         self.definitions: list[Definition] = []
         self.duplicates: list[Definition] = []
-        for file, scope in files(sources, base):
-            self._read(file, scope)
+        # The texts of INI files, and files that Ansible does not read with what it reads instead.
+        self.ini: dict[str, str] = {}
+        self.unread: list[tuple[Path, Path]] = []
+        for file, origin in files(sources, base, self.unread):
+            self._read(file, origin)
         for name in extra:
-            self._read(Path(name), EXTRA)
+            self._read(Path(name), Origin(folder=EXTRA, scope=EXTRA))
 
     def named(self, name: str) -> list[Definition]:
         """Return the places where a variable is defined."""
@@ -77,38 +111,55 @@ class Marks:
                 best, rank = item, mine
         return best
 
-    def _read(self, file: Path, scope: str | None) -> None:
+    def _read(self, file: Path, origin: Origin) -> None:
         try:
             text = file.read_text(encoding="utf-8", errors="replace")
         except OSError:
             return
         if file.suffix in YAML_SUFFIXES and (node := compose(text)) is not None:
-            self._read_yaml(node, str(file), scope)
-        elif scope is None:
-            self.definitions += ini_definitions(text, str(file))
+            self._read_yaml(node, Reader(str(file), origin))
+        elif not origin.folder:
+            self.definitions += ini_definitions(text, str(file), origin)
+            self.ini[str(file)] = text
 
-    def _read_yaml(self, node: yaml.Node, file: str, scope: str | None) -> None:
-        self.duplicates += [
-            Definition(str(key.value), file, key.start_mark.line + 1, scope or "")
-            for key in duplicate_keys(node)
-        ]
-        if scope is not None:
-            self.definitions += list(pairs(node, file, scope))
+    def _read_yaml(self, node: yaml.Node, reader: Reader) -> None:
+        self.duplicates += [reader.definition(key, None) for key in duplicate_keys(node)]
+        if reader.origin.folder:
+            self.definitions += reader.pairs(node, reader.origin.scope, KINDS[reader.origin.folder])
             return
         for group, body in mapping(node):
-            self._read_group(str(group.value), body, file)
+            self._read_group(str(group.value), body, reader)
 
-    def _read_group(self, group: str, body: yaml.Node, file: str) -> None:
+    def _read_group(self, group: str, body: yaml.Node, reader: Reader) -> None:
         """Take in a group of a YAML inventory, with its hosts and children."""
         for key, value in mapping(body):
             if key.value == "vars":
-                self.definitions += list(pairs(value, file, group))
+                self.definitions += reader.pairs(value, group, "group")
             elif key.value == "hosts":
                 for host, variables in mapping(value):
-                    self.definitions += list(pairs(variables, file, str(host.value)))
+                    self.definitions += reader.pairs(variables, str(host.value), "host")
             elif key.value == "children":
                 for child, inner in mapping(value):
-                    self._read_group(str(child.value), inner, file)
+                    self._read_group(str(child.value), inner, reader)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Makes definitions of one file."""
+
+    file: str
+    origin: Origin = Origin()
+
+    def definition(
+        self, key: yaml.Node, value: yaml.Node | None, scope: str = "", kind: str = ""
+    ) -> Definition:
+        """Return the definition that stands at a key."""
+        line = key.start_mark.line + 1
+        return Definition(str(key.value), self.file, line, scope, value, "", kind, self.origin)
+
+    def pairs(self, node: yaml.Node, scope: str, kind: str) -> list[Definition]:
+        """Return what a mapping defines."""
+        return [self.definition(key, value, scope, kind) for key, value in mapping(node)]
 
 
 def compose(text: str) -> yaml.Node | None:
@@ -136,12 +187,6 @@ def mapping(node: yaml.Node | None) -> list[tuple[yaml.Node, yaml.Node]]:
     return list(node.value) if isinstance(node, yaml.MappingNode) else []
 
 
-def pairs(node: yaml.Node, file: str, scope: str) -> Iterator[Definition]:
-    """Yield what a mapping defines."""
-    for key, value in mapping(node):
-        yield Definition(str(key.value), file, key.start_mark.line + 1, scope, value)
-
-
 def duplicate_keys(node: yaml.Node) -> Iterator[yaml.Node]:
     """Yield keys that stand twice in one mapping: the first one is lost in silence."""
     if isinstance(node, yaml.SequenceNode):
@@ -156,49 +201,98 @@ def duplicate_keys(node: yaml.Node) -> Iterator[yaml.Node]:
         yield from duplicate_keys(value)
 
 
-def ini_definitions(text: str, file: str) -> list[Definition]:
+def ini_definitions(text: str, file: str, origin: Origin) -> list[Definition]:
     """Return what an INI inventory defines."""
-    found, section = [], ""
+    found = []
+    for number, section, line in ini_lines(text):
+        if section.endswith(":vars"):
+            name, _, value = line.partition("=")
+            scope = section.removesuffix(":vars")
+            found.append(
+                Definition(name.strip(), file, number, scope, None, value.strip(), "group", origin)
+            )
+        elif not section.endswith(":children"):
+            host, *words = shell_words(line)
+            for word in words:
+                name, equals, value = word.partition("=")
+                if equals:
+                    found.append(Definition(name, file, number, host, None, value, "host", origin))
+    return found
+
+
+def shell_words(line: str) -> list[str]:
+    """Return the words of a line with their quotes, up to a comment (as Ansible splits them)."""
+    words: list[str] = []
+    word = quote = ""
+    for letter in line:
+        if not quote and letter == "#":
+            break
+        if not quote and letter.isspace():
+            words, word = ([*words, word], "") if word else (words, "")
+            continue
+        if letter in "\"'" and quote in ("", letter):
+            quote = "" if quote else letter
+        word += letter
+    return [*words, word] if word else words
+
+
+def ini_lines(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield number, section and content of each line of an INI inventory that says something."""
+    section = ""
     for number, line in enumerate(text.splitlines(), start=1):
         stripped = line.strip()
         if not stripped or stripped[0] in "#;":
             continue
-        if stripped.startswith("[") and stripped.endswith("]"):
-            section = stripped[1:-1]
-        elif section.endswith(":vars"):
-            name = stripped.partition("=")[0].strip()
-            found.append(Definition(name, file, number, section.removesuffix(":vars")))
-        elif not section.endswith(":children"):
-            host = stripped.split()[0]
-            names = (match["name"] for match in INI_VALUE.finditer(stripped[len(host) :]))
-            found += [Definition(name, file, number, host) for name in names]
-    return found
+        if stripped.startswith("[") and "]" in stripped and "=" not in stripped:
+            head = stripped.partition("#")[0].strip()
+            if head.endswith("]"):
+                section = head[1:-1]
+                continue
+        yield number, section, stripped.replace("\t", " ")
 
 
-def files(sources: Iterable[str], base: str = "") -> Iterator[tuple[Path, str | None]]:
-    """Yield the files of the inventory; with a scope where a file belongs to one group or host."""
-    folders = [Path(base)] if base else []
-    for source in sources:
+def files(
+    sources: Iterable[str], base: str = "", unread: list[tuple[Path, Path]] | None = None
+) -> Iterator[tuple[Path, Origin]]:
+    """Yield the files of the inventory, and where each of them stands."""
+    folders = {Path(base): Origin(at_playbook=True)} if base else {}
+    for number, source in enumerate(sources):
         path = Path(source)
         if "," in source or not path.exists():
             continue
-        folders.append(path if path.is_dir() else path.parent)
+        folders[path if path.is_dir() else path.parent] = Origin(number)
         inner = sorted(path.iterdir()) if path.is_dir() else [path]
-        yield from ((file, None) for file in inner if _is_source(file))
-    for folder in dict.fromkeys(folders):
+        yield from ((file, Origin(number)) for file in inner if _is_source(file))
+    for folder, origin in folders.items():
         for kind in ("group_vars", "host_vars"):
-            yield from variable_files(folder / kind)
+            for file, scope in variable_files(folder / kind, unread):
+                yield file, replace(origin, folder=kind, scope=scope)
 
 
 def _is_source(file: Path) -> bool:
     return file.is_file() and file.suffix not in SKIPPED_SUFFIXES
 
 
-def variable_files(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the files below ``group_vars`` or ``host_vars`` with the name that they are for."""
-    for entry in sorted(folder.iterdir()) if folder.is_dir() else []:
-        if entry.is_dir():
-            inner = sorted(path for path in entry.rglob("*") if path.is_file())
-            yield from ((path, entry.name) for path in inner)
-        elif entry.suffix in YAML_SUFFIXES:
-            yield entry, entry.name.removesuffix(entry.suffix)
+def variable_files(
+    folder: Path, unread: list[tuple[Path, Path]] | None = None
+) -> Iterator[tuple[Path, str]]:
+    """Yield the files below ``group_vars`` or ``host_vars`` with the name that they are for.
+
+    Of NAME (a folder or a file), NAME.yml, NAME.yaml and NAME.json Ansible reads the first only.
+    """
+    entries = sorted(folder.iterdir()) if folder.is_dir() else []
+    wanted = [entry for entry in entries if entry.is_dir() or entry.suffix in YAML_SUFFIXES]
+    taken: dict[str, Path] = {}
+    for entry in sorted(wanted, key=lambda entry: SUFFIX_ORDER.index(_suffix(entry))):
+        name = entry.name.removesuffix(_suffix(entry))
+        if name in taken:
+            (unread if unread is not None else []).append((entry, taken[name]))
+        taken.setdefault(name, entry)
+    for name, entry in sorted(taken.items()):
+        inner = sorted(entry.rglob("*")) if entry.is_dir() else [entry]
+        yield from ((path, name) for path in inner if path.is_file() and path.name[0] != ".")
+
+
+def _suffix(entry: Path) -> str:
+    """Return the part of a name that says how a file is written; a folder has none."""
+    return "" if entry.is_dir() else entry.suffix

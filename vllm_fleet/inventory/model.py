@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -31,6 +31,8 @@ class Inventory:
     parents: Mapping[str, frozenset[str]]
     variables: Mapping[str, dict[str, Any]]
     matching: Callable[[str], tuple[str, ...]]
+    # Each group's depth and ansible_group_priority.
+    depths: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @cached_property
     def memberships(self) -> dict[str, list[str]]:

@@ -15,9 +15,11 @@ from vllm_fleet.engine.scrub import is_secret_name, secret_values
 from vllm_fleet.errors import ConfigError, Problem
 from vllm_fleet.inventory import load
 from vllm_fleet.inventory.check import Checker, Report
+from vllm_fleet.inventory.knowledge import Knowledge
 from vllm_fleet.inventory.marks import Marks
 from vllm_fleet.inventory.model import Inventory, Vaulted
 from vllm_fleet.inventory.plays import Play, read_plays
+from vllm_fleet.inventory.scene import Scene
 from vllm_fleet.inventory.specs import load_specs
 
 
@@ -40,6 +42,7 @@ class Preflight:
     plays: list[Play]
     inventory: Inventory
     report: Report
+    scene: Scene
 
     @property
     def fleet(self) -> str:
@@ -60,10 +63,16 @@ class Preflight:
         return {host: frozenset(stages) for host, stages in wanted.items()}
 
 
-def inspect(wanted: Wanted, playbook: str = "site.yml") -> Preflight:
-    """Read and check everything; problems are in the report."""
+def find_collection() -> Collection:
+    """Return the collection that Ansible would use, of the command's own version."""
     found = collection.find(load.collection_search_paths())
     collection.require_same_version(found)
+    return found
+
+
+def inspect(wanted: Wanted, playbook: str = "site.yml") -> Preflight:
+    """Read and check everything; problems are in the report."""
+    found = find_collection()
     require_files(wanted)
     path = found.playbook(playbook)
     plays = read_plays(path)
@@ -71,8 +80,9 @@ def inspect(wanted: Wanted, playbook: str = "site.yml") -> Preflight:
         wanted.sources, wanted.limit, wanted.extra_vars_files, wanted.credentials, path.parent
     )
     marks = Marks(inventory.sources, wanted.extra_vars_files, str(path.parent))
-    checker = Checker(inventory, load_specs(found.root / "roles"), plays, marks)
-    return Preflight(found, path, plays, inventory, checker.report())
+    specs = load_specs(found.root / "roles")
+    checker = Checker(inventory, specs, plays, marks, Knowledge(found.root))
+    return Preflight(found, path, plays, inventory, checker.report(), checker.scene)
 
 
 def require_files(wanted: Wanted) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from vllm_fleet.cli.commands.apply import apply
+from vllm_fleet.cli.commands.explain import explain
 from vllm_fleet.cli.commands.history import history
 from vllm_fleet.cli.commands.init import init
 from vllm_fleet.cli.commands.status import status
@@ -14,6 +15,7 @@ from vllm_fleet.errors import ExitCode
 COMMANDS: dict[str, Callable[..., ExitCode]] = {
     "init": init,
     "validate": validate,
+    "explain": explain,
     "apply": apply,
     "status": status,
     "history": history,
