@@ -57,24 +57,8 @@ options:
     description: Seconds that the installation may take.
     type: int
     default: 3600
-  index_url:
-    description: Package index, as in M(vllm_fleet.baremetal.engine_wheel).
-    type: str
-  extra_index_urls:
-    description: More package indexes.
-    type: list
-    elements: str
-    default: []
-  find_links:
-    description: Pages or directories with links to wheels.
-    type: list
-    elements: str
-    default: []
-  trusted_hosts:
-    description: Servers whose certificate is not checked, and those without encryption.
-    type: list
-    elements: str
-    default: []
+extends_documentation_fragment:
+  - vllm_fleet.baremetal.pip_sources
 attributes:
   check_mode:
     support: full

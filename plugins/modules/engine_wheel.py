@@ -67,25 +67,8 @@ options:
     description: Seconds that any one command may take.
     type: int
     default: 21600
-  index_url:
-    description: Package index. Without it and with O(find_links), no index is used. Without both,
-      the configuration of pip on the host decides.
-    type: str
-  extra_index_urls:
-    description: More package indexes.
-    type: list
-    elements: str
-    default: []
-  find_links:
-    description: Pages or directories with links to wheels.
-    type: list
-    elements: str
-    default: []
-  trusted_hosts:
-    description: Servers whose certificate is not checked, and those without encryption.
-    type: list
-    elements: str
-    default: []
+extends_documentation_fragment:
+  - vllm_fleet.baremetal.pip_sources
 attributes:
   check_mode:
     support: full
