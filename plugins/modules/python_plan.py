@@ -8,8 +8,8 @@ module: python_plan
 short_description: Resolve which Python interpreter a host gets
 version_added: 0.1.0
 description:
-  - Computes on the controller, from the catalog and the options of the role C(python_runtime), which
-    interpreter the host gets and what brings it. Contacts no host.
+  - Computes on the controller, from the catalog and the options of the role C(python_runtime),
+    which interpreter the host gets and what brings it. Contacts no host.
   - Refuses the system's interpreter, versions that the engine does not support, and an archive on
     the controller with another checksum.
 options:
