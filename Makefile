@@ -50,6 +50,7 @@ bench: setup
 docs: setup
 	$(BIN)/python tools/role_docs.py
 	$(BIN)/python tools/catalog_docs.py
+	$(BIN)/python tools/doctor_docs.py
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -44,6 +44,13 @@ class Host:
         """Tell whether there is something at the path."""
         return os.path.exists(self.path(path))
 
+    def link_name(self, path):
+        """Return the last part of what a link points to; '' where there is no link."""
+        try:
+            return os.path.basename(os.readlink(self.path(path)))
+        except OSError:
+            return ""
+
 
 def operating_system(host):
     """Return the identity of the operating system."""

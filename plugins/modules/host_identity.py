@@ -134,50 +134,14 @@ ansible_facts:
           sample: false
 """
 
-import os
-import platform
-import sys
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.vllm_fleet.baremetal.plugins.module_utils import hostread, osinfo
-
-
-def glibc():
-    """Return the version of glibc; empty where the C library is another one."""
-    try:
-        name, _space, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
-    except (ValueError, OSError):
-        return ""
-    return version if name == "glibc" else ""
-
-
-def identity(host):
-    """Return everything that the fact holds."""
-    system = hostread.operating_system(host)
-    memory = osinfo.parse_meminfo(host.read("/proc/meminfo") or "")
-    kernel = os.uname()
-    return {
-        "os": system,
-        "kernel": kernel.release,
-        "arch": kernel.machine,
-        "page_size": os.sysconf("SC_PAGE_SIZE"),
-        "glibc": glibc(),
-        "systemd": hostread.systemd_version(host),
-        "cgroup": hostread.cgroup_mode(host),
-        "package_manager": hostread.package_manager(host, system["family"]),
-        "python": {"executable": sys.executable, "version": platform.python_version()},
-        "numa_nodes": hostread.numa_nodes(host),
-        "hugepage_sizes": hostread.hugepage_sizes(host),
-        "memory_kb": memory.get("MemTotal", 0),
-        "cpus": os.sysconf("SC_NPROCESSORS_ONLN"),
-        "is_container": hostread.is_container(host),
-    }
+from ansible_collections.vllm_fleet.baremetal.plugins.module_utils import hostread, identity
 
 
 def main():
     """Run the module."""
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    facts = {"vllm_fleet_host": identity(hostread.Host())}
+    facts = {"vllm_fleet_host": identity.collect(hostread.Host())}
     module.exit_json(changed=False, ansible_facts=facts)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from vllm_fleet.cli.commands.apply import apply
+from vllm_fleet.cli.commands.doctor import doctor
 from vllm_fleet.cli.commands.explain import explain
 from vllm_fleet.cli.commands.history import history
 from vllm_fleet.cli.commands.init import init
@@ -16,6 +17,7 @@ COMMANDS: dict[str, Callable[..., ExitCode]] = {
     "init": init,
     "validate": validate,
     "explain": explain,
+    "doctor": doctor,
     "apply": apply,
     "status": status,
     "history": history,

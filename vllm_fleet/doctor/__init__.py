@@ -1,0 +1,1 @@
+"""Examine hosts and name what is wrong; changes nothing anywhere."""
