@@ -50,6 +50,8 @@ class EngineFlags:
         self._versions: list[str] = list(flags["versions"])
         self._flags: Mapping[str, list[Row]] = flags["flags"]
         self._names = names
+        # The names of a release's flags: looking them up for each misspelt one takes too long.
+        self._known: dict[str, list[str]] = {}
         self._plugin = {r["argument"]: r for r in (ascend or {}).get("engine_arguments", [])}
         self._aliases = {
             alias: name
@@ -82,7 +84,10 @@ class EngineFlags:
 
     def names(self, version: str) -> list[str]:
         """Return the names of all flags of a release."""
-        return [n for n in self._flags if any(self._row(near, n) for near in self.near(version))]
+        if version not in self._known:
+            near = self.near(version)
+            self._known[version] = [n for n in self._flags if any(self._row(v, n) for v in near)]
+        return self._known[version]
 
     def _row(self, version: str, name: str) -> Row | None:
         at = versions.parse(version)

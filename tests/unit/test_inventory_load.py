@@ -114,7 +114,8 @@ def test_BR_35_good_ranges_expand(write: Write, line: str, hosts: tuple[str, ...
 def test_BR_39_a_number_as_a_name_has_its_line(write: Write) -> None:
     problem = problem_of(write("hosts.yml", "all:\n  hosts:\n    n1:\n    3750:\n"))
     assert problem.line == 4
-    assert "quotation marks" in problem.message
+    assert "is read as a number" in problem.message
+    assert problem.hint == 'quote it: "3750":'
 
 
 def test_BR_43_unicode_names_survive(write: Write) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,6 @@ class Files:
         self.knowledge = knowledge
         self.declared = declared
         self.resolutions = resolutions
-        self._verified: dict[tuple[str, str], str] = {}
 
     def problems(self) -> Iterator[Problem]:
         """Yield files that are not there or are others, and options that lead to none."""
@@ -36,7 +36,7 @@ class Files:
             for host, hosts in self._alike(judged):
                 yield from self._interpreter(judged, host, hosts)
                 yield from self._build(judged, host, hosts)
-        for hosts, artifact, verdict, folder in self._artifacts():
+        for hosts, artifact, verdict, folder in self._artifacts:
             if verdict in ("absent", "wrong sum"):
                 words = {"absent": "is not there", "wrong sum": "has another SHA-256 sum"}[verdict]
                 finding = Finding((), f"{folder}/{artifact} {words}", f"from {artifact.url}")
@@ -44,7 +44,7 @@ class Files:
 
     def notes(self) -> Iterator[Problem]:
         """Yield files that no published sum is known of."""
-        for hosts, artifact, verdict, _folder in self._artifacts():
+        for hosts, artifact, verdict, _folder in self._artifacts:
             if verdict == "no published sum":
                 finding = Finding((), f"{artifact}: no published sum is known, nothing was checked")
                 yield self.scene.problem(ARTIFACTS, hosts, finding)
@@ -105,9 +105,10 @@ class Files:
         made = self.scene.problem(meant.strip("():"), hosts, Finding((), message))
         return Problem(message, made.file, made.line, made.hosts, made.option)
 
-    def _artifacts(self) -> Iterator[tuple[tuple[str, ...], Any, str, str]]:
-        """Yield each published file that hosts need, and whether it lies in their folder."""
-        module = self.knowledge.module("artifacts")
+    @cached_property
+    def _artifacts(self) -> list[tuple[tuple[str, ...], Any, str, str]]:
+        """Return each file that hosts need, and whether it lies in their folder; summed once."""
+        module, found = self.knowledge.module("artifacts"), {}
         for judged in self.resolutions.judged:
             folder = self.declared.artifacts_dir(judged.hosts[0])
             if folder is None or judged.accelerator != "ascend" or not judged.resolution:
@@ -115,9 +116,10 @@ class Files:
             hosts = tuple(h for h in judged.hosts if self.declared.artifacts_dir(h) == folder)
             for artifact in self._needed(judged):
                 key = (folder, str(artifact))
-                if key not in self._verified:
-                    self._verified[key] = module.verify(Path(folder).expanduser(), artifact)
-                    yield hosts, artifact, self._verified[key], folder
+                if key not in found:
+                    verdict = module.verify(Path(folder).expanduser(), artifact)
+                    found[key] = (hosts, artifact, verdict, folder)
+        return list(found.values())
 
     def _needed(self, judged: Judged) -> list[Any]:
         """Return the published files for the versions of hosts."""

@@ -22,6 +22,7 @@ from vllm_fleet.inventory.marks import Marks
 from vllm_fleet.inventory.model import Inventory, Locked, is_template
 from vllm_fleet.inventory.names import ACCELERATORS, ANSIBLE_NAMES, BUILDERS
 from vllm_fleet.inventory.plays import Play
+from vllm_fleet.inventory.removed import removed
 from vllm_fleet.inventory.resolution import Pythons, Resolutions
 from vllm_fleet.inventory.scene import Scene, Specs
 from vllm_fleet.inventory.schema import VARIABLES, FleetSettings, read_settings
@@ -74,6 +75,7 @@ class Checker:
         report.problems += self.values()
         report.problems += self.missing()
         report.problems += self.unknown_names()
+        report.problems += removed(self.scene, self._removed())
         report.warnings += self.strangers()
         report.settled_at_run += self.templates()
         written = Written(self.scene)
@@ -211,7 +213,8 @@ class Checker:
 
     def unknown_names(self) -> Iterator[Problem]:
         """Check the names of role options and of Ansible's own variables."""
-        for name in self.scene.names:
+        gone = {row["name"] for row in self._removed()["variables"]}
+        for name in (name for name in self.scene.names if name not in gone):
             if hint := self._misspelt(name):
                 hosts = self.scene.holders(name)
                 yield self.scene.problem(name, hosts, Finding((), "is no known name", hint))
@@ -239,6 +242,11 @@ class Checker:
         return f"did you mean {meant}?" if meant else ""
 
     # Helpers
+
+    def _removed(self) -> Mapping[str, Any]:
+        """Return the variables that earlier releases had."""
+        nothing: dict[str, Any] = {"variables": []}
+        return self.knowledge.load("removed_variables") if self.knowledge else nothing
 
     def _any_value(self, name: str) -> Any:
         values = (self.scene.value(host, name) for host in self.scene.hosts)

@@ -145,5 +145,6 @@ def did_you_mean_chip(word: str, knowledge: Knowledge) -> str:
     names = [row["name"] for _, row in chip_names(knowledge)]
     names += [row["family"] for row in knowledge.catalog["ascend"]["chips"]]
     by_word = {name.lower(): name for name in names}
-    meant = closest(word.lower(), by_word, 0.5)
+    begun = [name for name in sorted(by_word) if name.startswith(word.lower())]
+    meant = begun[0] if begun else closest(word.lower(), by_word, 0.5)
     return f"did you mean {by_word[meant]}? A PCI id is written like 19e5:d802" if meant else ""

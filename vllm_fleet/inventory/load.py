@@ -40,6 +40,7 @@ ANSIBLES_OWN = frozenset(
         *("ansible_config_file", "ansible_facts", "ansible_playbook_python", "ansible_version"),
     }
 )
+NUMBER_AS_NAME = re.compile(r"add group ([\d.]+): Invalid|pattern ([\d.]+) must be a string")
 NO_MATCH = "Could not match supplied host pattern"
 
 
@@ -223,6 +224,10 @@ def _parse_problem(text: str, failed: str) -> Problem:
     # A second mention of the place says nothing new.
     message = message.removeprefix(f"{file}:{line}: ").removeprefix("Failed to parse inventory: ")
     line = line or _guess_line(file, message)
+    if number := NUMBER_AS_NAME.search(message):
+        name = number[1] or number[2]
+        hint = f'quote it: "{name}":'
+        return Problem(f"the name {name} is read as a number", file=file, line=line, hint=hint)
     message = _first_line(message) or "not an inventory"
     return Problem(message, file=file, line=line, hint=_hint(file, line))
 
@@ -250,9 +255,11 @@ def _guess_line(file: str, message: str) -> int:
         return line
     if "range must be" in message:
         found = DASH_RANGE.search(text) or re.search(r"\[[^]\s]*:[^]\s]*\]\S", text)
-    elif words := re.search(r"got: (\S+)|pattern (\S+) must", message):
+    elif words := re.search(r"got: (\S+)|pattern (\S+) must|group (\S+): Inv", message):
         # A word of its own: name=value elsewhere is no match.
-        found = re.search(rf"(?<!\S){re.escape(words[1] or words[2])}(?=[\s:]|$)", text)
+        found = re.search(
+            rf"(?<![\w.='\"-]){re.escape(words[1] or words[2] or words[3])}(?=[\s:]|$)", text
+        )
     else:
         found = None
     return text.count("\n", 0, found.start()) + 1 if found else 0

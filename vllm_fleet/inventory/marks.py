@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 YAML_SUFFIXES = {".yml", ".yaml", ".json", ""}
 SKIPPED_SUFFIXES = {".md", ".txt", ".rst", ".bak", ".orig", ".cfg", ".retry", ".pyc", ".swp"}
+# The loader in C where PyYAML has it: ten times faster, with the same marks.
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 EXTRA = "-e"
 KINDS = {"group_vars": "group", "host_vars": "host", EXTRA: EXTRA}
 SUFFIX_ORDER = ("", ".yml", ".yaml", ".json")
@@ -165,7 +168,7 @@ class Reader:
 def compose(text: str) -> yaml.Node | None:
     """Return the nodes of a YAML text, or nothing where it is none."""
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = yaml.compose(text, Loader=LOADER)
     except yaml.YAMLError:
         return None
     return node if isinstance(node, yaml.MappingNode) else None

@@ -143,7 +143,9 @@ class Resolutions:
         wishes |= {name: getattr(judged.platform, name) for name in GIVEN}
         wishes["release_set"] = judged.release_set
         wishes["python"] = self._option(host, PYTHON_OPTION) or self._default_python()
-        wishes["method"] = engine.get("method")
+        if judged.accelerator == "nvidia":
+            # Elsewhere the role's method is about vLLM without kernels, which needs no compiler.
+            wishes["method"] = engine.get("method")
         wishes["month"] = time.strftime("%Y-%m")
         said = self._option(host, "vllm_build_version") or not judged.release_set
         if said and str(engine.get("distribution", "")).startswith("vllm"):

@@ -74,7 +74,7 @@ class Written:
 
     def _trap(self, name: str, node: yaml.ScalarNode | None) -> str:
         """Return what YAML makes of an unquoted scalar that looks like something else."""
-        if node is None or node.style is not None or node.tag not in {INT_TAG, FLOAT_TAG}:
+        if node is None or node.style or node.tag not in {INT_TAG, FLOAT_TAG}:
             return ""
         if ":" in node.value:
             return f"becomes the number {yaml.safe_load(node.value)} (read as base 60)"
@@ -88,7 +88,7 @@ class Written:
     ) -> tuple[str, str] | None:
         """Return message and hint where a version loses its form: 20.10 is the number 20.1."""
         is_checked = name in self.scene.options or name in VARIABLES
-        plain = node.style is None if node is not None else True
+        plain = node is None or not node.style
         if is_checked or not plain or not DECIMAL.match(text):
             return None
         named = next((key for key in (name, *keys) if VERSION_NAME.search(key)), "")

@@ -71,9 +71,8 @@ def _tell(found: Preflight, verbose: int) -> None:
         for problem in problems:
             first, *rest = problem_lines(problem)
             note("\n".join([f"{kind}: {first}", *rest]))
-    for judged in report.sets:
-        if verbose or judged["release_set"]:
-            out(_set_line(judged))
+    for line, hosts in _set_lines(report.sets, verbose):
+        out(f"versions of {some(hosts)}{line}")
     if report.settled_at_run:
         out(f"settled at run (templates): {some(report.settled_at_run)}")
     if report.settled_at_scan:
@@ -83,12 +82,16 @@ def _tell(found: Preflight, verbose: int) -> None:
     out(f"fleet {found.fleet or '?'}: {count} hosts, {verdict}")
 
 
-def _set_line(judged: dict[str, Any]) -> str:
-    """Return the versions that hosts get, in one line."""
-    versions = (judged["resolution"] or {}).get("set", {})
-    word = f" ({judged['release_set']})" if judged["release_set"] else ""
-    listed = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return f"versions of {some(judged['hosts'])}{word}: {listed or 'none could be told'}"
+def _set_lines(sets: list[dict[str, Any]], verbose: int) -> list[tuple[str, list[str]]]:
+    """Return the versions that hosts get, where a release set or -v asks for them."""
+    found: dict[str, list[str]] = {}
+    for judged in sets:
+        versions = (judged["resolution"] or {}).get("set", {})
+        word = f" ({judged['release_set']})" if judged["release_set"] else ""
+        listed = ", ".join(f"{name} {version}" for name, version in versions.items())
+        if verbose or word:
+            found.setdefault(f"{word}: {listed or 'not known'}", []).extend(judged["hosts"])
+    return list(found.items())
 
 
 def _scan_line(pairs: list[dict[str, Any]]) -> str:
