@@ -49,6 +49,7 @@ bench: setup
 # Write the generated parts of the documentation.
 docs: setup
 	$(BIN)/python tools/role_docs.py
+	$(BIN)/python -m vllm_fleet validate --schema > docs/inventory.schema.json
 	$(BIN)/python tools/catalog_docs.py
 	$(BIN)/python tools/doctor_docs.py
 

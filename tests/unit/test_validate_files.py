@@ -15,6 +15,7 @@ from vllm_fleet.cli.main import main
 from vllm_fleet.errors import ConfigError
 from vllm_fleet.inventory import editor_schema
 from vllm_fleet.inventory.knowledge import Knowledge, search_path
+from vllm_fleet.inventory.preflight import Wanted, inspect
 
 ROOT = Path(__file__).parents[2]
 TOOLKIT = "vllm_fleet_artifacts_dir"
@@ -217,3 +218,29 @@ def test_another_copy_of_the_collection_is_refused(tmp_path: Path) -> None:
             knowledge.module("nonsense")
     finally:
         sys.path.remove(str(search_path(tmp_path)))
+
+
+# Examples
+
+
+@pytest.mark.parametrize("name", ["ascend", "nvidia", "mixed", "lab"])
+def test_the_example_inventories_are_valid(name: str) -> None:
+    report = inspect(Wanted((str(ROOT / "inventories" / name),))).report
+    assert told(report.problems + report.warnings) == ""
+
+
+def test_the_example_of_the_documentation_says_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    page = (ROOT / "docs/validate.md").read_text(encoding="utf-8")
+    text = page.split("```yaml\n# fleet/hosts.yml\n")[1].split("```")[0]
+    said = page.split("$ vllm-fleet validate -i fleet/hosts.yml\n")[1].split("```")[0]
+    (tmp_path / "fleet").mkdir()
+    # The first line of the example is a comment with the file's name.
+    (tmp_path / "fleet/hosts.yml").write_text("---\n" + text)
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    assert main(["validate", "-i", "fleet/hosts.yml"]) == 1
+    seen = "".join(capsys.readouterr())
+    for line in said.strip().splitlines():
+        assert line in seen

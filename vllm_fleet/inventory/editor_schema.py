@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import TypeAdapter
 
+from vllm_fleet.inventory import yamls
 from vllm_fleet.inventory.schema import VARIABLES, FleetSettings
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -55,7 +55,7 @@ def build(roles: Path) -> dict[str, Any]:
 
 def _role(file: Path) -> dict[str, Any]:
     """Return the options of a role, of all its entry points."""
-    entries = yaml.safe_load(file.read_text(encoding="utf-8"))["argument_specs"]
+    entries = yamls.read(file)["argument_specs"]
     found: dict[str, Any] = {}
     for entry in sorted(entries, key=lambda name: name == "main"):
         options = entries[entry].get("options") or {}

@@ -12,6 +12,7 @@ import yaml
 
 from vllm_fleet.engine.judge import STAGE_NAME
 from vllm_fleet.errors import ConfigError, Problem
+from vllm_fleet.inventory import yamls
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def _plays(file: Path, seen: set[Path]) -> Iterator[Play]:
 
 def _entries(file: Path) -> list[dict[str, Any]]:
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8")) or []
+        content = yamls.read(file) or []
     except (OSError, yaml.YAMLError) as error:
         problem = Problem(str(error).replace("\n", " "), file=str(file))
         raise ConfigError("a playbook cannot be read", [problem]) from error

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from vllm_fleet.errors import ConfigError, Problem
+from vllm_fleet.inventory import yamls
 from vllm_fleet.inventory.hints import did_you_mean
 from vllm_fleet.inventory.model import Locked, is_template
 
@@ -77,7 +78,7 @@ def _options(entries: Mapping[str, Any]) -> dict[str, Option]:
 
 def _content(file: Path) -> dict[str, Any]:
     try:
-        return yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+        return yamls.read(file) or {}
     except yaml.YAMLError as error:
         problem = Problem(str(error).replace("\n", " "), file=str(file))
         raise ConfigError("the collection is damaged", [problem]) from error
