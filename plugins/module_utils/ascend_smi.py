@@ -8,6 +8,7 @@ __metaclass__ = type
 
 PLACES = ("/usr/local/sbin/npu-smi", "/usr/local/bin/npu-smi", "/usr/bin/npu-smi")
 LIMIT_S = "30"
+TIMED_OUT = 124
 ABSENT, BROKEN, GOOD = "absent", "broken", "good"
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _ROW = re.compile(r"^\s*([A-Za-z][A-Za-z0-9 _()/-]*?)\s*:\s*(.*?)\s*$")
@@ -51,7 +52,7 @@ def problem(code, text):
     if number:
         meaning = _MEANINGS.get(number.group(1), "the driver answers with an error")
         return "%s (%s)" % (meaning, number.group(1))
-    if code == 124:
+    if code == TIMED_OUT:
         return "npu-smi gave no answer within %s seconds" % LIMIT_S
     return "npu-smi failed with exit code %s: %s" % (code, " ".join(text.split())[-300:])
 
@@ -76,6 +77,9 @@ def running(module, root):
         code, text = _ask(module, root, [tool, "info", "-t", "board", "-i", str(number)])
         if code != 0:
             failures.append("NPU %d: %s" % (number, problem(code, text)))
+            # A device that hangs makes the others wait as well.
+            if code == TIMED_OUT:
+                break
             continue
         driver, firmware = board(text)
         devices.append({"id": number, "driver": driver, "firmware": firmware})

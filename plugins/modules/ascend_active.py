@@ -65,37 +65,23 @@ devices:
   elements: dict
 """
 
-import json
 import os
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.vllm_fleet.baremetal.plugins.module_utils import (
     ascend_names,
+    ascend_pending,
     ascend_records,
     ascend_smi,
     pending_reboot,
 )
 from ansible_collections.vllm_fleet.baremetal.plugins.module_utils.hostread import Host
 
-OWN = "ascend"
-PARTS = ("driver", "firmware")
-
-
-def asked(host):
-    """Return the reasons that installers left since the last boot."""
-    reasons = []
-    for part in PARTS:
-        text = host.read(pending_reboot.path("ascend-" + part))
-        record = json.loads(text) if text else {}
-        if record.get("boot_id") == pending_reboot.boot_id(host):
-            reasons.append(record["reason"])
-    return reasons
-
 
 def apart(wanted, devices):
     """Return a sentence for each part that does not run as it is installed."""
     found = []
-    for part in PARTS:
+    for part in ascend_pending.PARTS:
         seen = ascend_smi.versions(devices, part)
         others = [
             version for version in seen if not ascend_names.same_version(version, wanted[part])
@@ -107,8 +93,8 @@ def apart(wanted, devices):
 
 def check(module, host):
     """Return (reasons for a reboot, devices); NPUs that must answer and do not are a failure."""
-    wanted = {part: module.params[part] for part in PARTS}
-    pending = asked(host)
+    wanted = {part: module.params[part] for part in ascend_pending.PARTS}
+    pending = ascend_pending.asked(host)
     if not wanted["driver"]:
         return pending, []
     told = ascend_smi.running(module, ascend_records.hdk(host)["driver"]["path"])
@@ -124,10 +110,11 @@ def check(module, host):
 def settle(module, host, reasons, pending):
     """Keep the records in step: one of our own where no installer asked; stale ones go."""
     own = "; ".join(reasons) if reasons and not pending else ""
-    changed = pending_reboot.settle(module, host, OWN, own)
-    for part in PARTS:
-        stale = not pending and os.path.exists(pending_reboot.path("ascend-" + part))
-        changed = (stale and pending_reboot.settle(module, host, "ascend-" + part, "")) or changed
+    changed = pending_reboot.settle(module, host, ascend_pending.OWN, own)
+    for part in ascend_pending.PARTS:
+        name = ascend_pending.name_of(part)
+        stale = not pending and os.path.exists(pending_reboot.path(name))
+        changed = (stale and pending_reboot.settle(module, host, name, "")) or changed
     return changed
 
 
@@ -146,7 +133,7 @@ def main():
         module.fail_json(msg="after the reboot: %s" % "; ".join(reasons), devices=devices)
     changed = False
     if not module.check_mode:
-        changed = settle(module, host, reasons, asked(host))
+        changed = settle(module, host, reasons, ascend_pending.asked(host))
     module.exit_json(
         changed=changed, reboot_required=bool(reasons), reasons=reasons, devices=devices
     )

@@ -10,7 +10,7 @@ version_added: 0.1.0
 description:
   - Reads the PCI devices and the vendor's own records (C(/etc/ascend_install.info) and the files
     C(version.info)). What the devices run is asked of C(npu-smi), started by its path and under a
-    time limit; only its C(KEY : VALUE) answers are read, never a banner.
+    time limit; only its answers of keys and values are read, never a banner.
 options:
   ask_devices:
     description: Ask C(npu-smi) what the devices run.

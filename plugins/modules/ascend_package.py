@@ -13,6 +13,8 @@ description:
   - Compares the checksum of the installer before it runs it, and the version in the vendor's own
     records afterwards. An installer that says success and leaves another version is a failure.
   - Where the records already say what is wanted, no installer runs.
+  - Of the installers beside O(src) those of the new version and of the one before are kept; older
+    ones of the same part are removed.
   - A driver or firmware whose installer says that a reboot is needed (exit code 2) leaves a record
     in C(/var/lib/vllm-fleet/pending-reboot.d). The module never reboots.
 options:
@@ -102,6 +104,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.vllm_fleet.baremetal.plugins.module_utils import (
     ascend_devices,
     ascend_names,
+    ascend_pending,
     ascend_records,
     ascend_run,
     pending_reboot,
@@ -260,13 +263,44 @@ def verify(module, host, code, log):
     return seen["version"]
 
 
+def outdated(names, src, version, before):
+    """Return the installers of the same part that are no way back any more.
+
+    ``names`` has the newest file first. Where the version before is unknown (an upgraded toolkit
+    takes the record of the operators with it) that is the newest file.
+    """
+    mine = ascend_names.parse(os.path.basename(src))
+    rows = [(name, ascend_names.parse(name)) for name in names]
+    others = [
+        (name, row["version"])
+        for name, row in rows
+        if row and mine and (row["part"], row["chip"]) == (mine["part"], mine["chip"])
+        if not ascend_names.same_version(row["version"], version)
+    ]
+    back = [name for name, seen in others if before and ascend_names.same_version(seen, before)]
+    kept = back or [name for name, _seen in others[:1]]
+    return [name for name, _seen in others if name not in kept]
+
+
+def prune(module, before):
+    """Remove installers that are no way back any more; archives are left alone."""
+    src = module.params["src"]
+    if not src or not src.endswith(".run"):
+        return
+    folder = os.path.dirname(src)
+    names = [name for name in os.listdir(folder) if name.endswith(".run")]
+    names.sort(key=lambda name: os.path.getmtime(os.path.join(folder, name)), reverse=True)
+    for name in outdated(names, src, module.params["version"], before):
+        os.unlink(os.path.join(folder, name))
+
+
 def record_reboot(module, host, code):
     """Record that a reboot is needed, or that none is any more."""
     part, version = module.params["part"], module.params["version"]
     what = "%s %s is installed" % (part, version) if version else "%s is removed" % part
     needed = code == ascend_run.REBOOT_NEEDED
     reason = "the Ascend %s and becomes active with the next boot" % what if needed else ""
-    pending_reboot.settle(module, host, "ascend-" + part, reason)
+    pending_reboot.settle(module, host, ascend_pending.name_of(part), reason)
     return needed
 
 
@@ -299,6 +333,7 @@ def main():
     if changed and not module.check_mode:
         code, log = apply(module, host, seen)
         now = verify(module, host, code, log)
+        prune(module, seen["version"])
         needed = part in HDK and record_reboot(module, host, code)
     module.exit_json(
         changed=changed,

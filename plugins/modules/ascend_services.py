@@ -11,6 +11,7 @@ description:
   - V(stopped) stops every instance C(vllm@NAME.service) that runs, keeps their names in
     C(/var/lib/vllm-fleet/ascend/stopped.json), and proves that no process holds an NPU open.
   - V(restored) starts those that are on that list. A run that failed in between loses none of them.
+    While a reboot is pending for driver or firmware they stay stopped.
 options:
   state:
     description: What the instances should be.
@@ -53,7 +54,12 @@ units:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.vllm_fleet.baremetal.plugins.module_utils import ascend_devices, systemctl
+from ansible_collections.vllm_fleet.baremetal.plugins.module_utils import (
+    ascend_devices,
+    ascend_pending,
+    systemctl,
+)
+from ansible_collections.vllm_fleet.baremetal.plugins.module_utils.hostread import Host
 from ansible_collections.vllm_fleet.baremetal.plugins.module_utils.safe_files import (
     read_json,
     write_json,
@@ -113,7 +119,7 @@ def stop(module):
 
 def restore(module):
     """Start what an earlier call stopped."""
-    units = remembered()
+    units = [] if ascend_pending.reasons(Host()) else remembered()
     if units and not module.check_mode:
         for unit in units:
             systemctl.change(module, ["start", unit], module.params["timeout"], unit)

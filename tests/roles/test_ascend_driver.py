@@ -70,6 +70,7 @@ def test_a_wrong_checksum_runs_nothing(asc: Ascend) -> None:
 
 
 def test_fresh_and_converged(asc: Ascend) -> None:
+    asc.told("useradd --system vllm")
     run = asc.run(DRIVER, FIRMWARE)
     predicted = good(run.check())
     assert predicted.changed.count(RUN) == 2
@@ -79,6 +80,7 @@ def test_fresh_and_converged(asc: Ascend) -> None:
     assert first.changed.count(RUN) == 2
     fresh = "--nox11 --full --quiet --install-for-all"
     assert asc.calls() == [f"driver 25.5.1 {fresh}", f"firmware 7.8.0.6.201 {fresh}"]
+    assert "HwHiAiUser" in asc.told("id -nG vllm").split()
     assert asc.told("stat -c '%U %G %a' /dev/davinci7") == "HwHiAiUser HwHiAiUser 660"
     assert runs(asc) == "driver=25.5.1\nfirmware=7.8.0.6.201"
     asc.fault("")
@@ -192,6 +194,8 @@ def test_a_half_installed_driver_is_repaired(asc: Ascend) -> None:
 
 
 def test_removal(asc: Ascend) -> None:
+    asc.fault("active")
+    good(asc.run(DRIVER, FIRMWARE).apply())
     run = asc.run(ascend_driver_state="absent", ascend_driver_accept_eula=False)
     assert good(run.check()).changed != []
     converges(run)

@@ -10,6 +10,7 @@ from ansible_collections.vllm_fleet.baremetal.plugins.module_utils import (
     ascend_devices,
     ascend_environment,
     ascend_names,
+    ascend_pending,
     ascend_records,
     ascend_run,
     ascend_smi,
@@ -399,6 +400,16 @@ def test_operators_whose_directory_is_gone_are_installed() -> None:
     assert flags[0] == "--install"
 
 
+def test_the_version_before_is_the_way_back() -> None:
+    name = "Ascend-hdk-910b-npu-driver_{}_linux-aarch64.run"
+    names = [name.format(v) for v in ("25.0.rc1", "25.2.0", "25.5.1")]
+    names += [HDK[0], "other.run", "Ascend-hdk-310p-npu-driver_24.1.0_linux-aarch64.run"]
+    src = "/x/" + names[2]
+    assert ascend_package.outdated(names, src, "25.5.1", "25.2.0") == [names[0]]
+    # The newest file comes first.
+    assert ascend_package.outdated(names, src, "25.5.1", "") == [names[1]]
+
+
 @pytest.mark.parametrize(
     ("code", "said", "words"),
     [
@@ -431,6 +442,18 @@ def test_holders(tmp_path: Path) -> None:
     rows = ascend_devices.holders(str(tmp_path))
     assert rows == [(12, "python3", "/dev/davinci3")]
     assert ascend_devices.in_words(rows) == "python3 (pid 12, /dev/davinci3)"
+
+
+def test_a_reboot_is_pending_for_the_boot_that_recorded_it(tmp_path: Path) -> None:
+    folder = "/var/lib/vllm-fleet/pending-reboot.d"
+    files = {
+        "/proc/sys/kernel/random/boot_id": "b1\n",
+        f"{folder}/ascend-driver.json": '{"boot_id": "b1", "reason": "driver"}',
+        f"{folder}/ascend-firmware.json": '{"boot_id": "b0", "reason": "stale"}',
+        f"{folder}/ascend.json": "no json",
+        f"{folder}/hugepages.json": '{"boot_id": "b1", "reason": "other"}',
+    }
+    assert ascend_pending.reasons(host_with(tmp_path, files)) == ["driver"]
 
 
 def test_units() -> None:
