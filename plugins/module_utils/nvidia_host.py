@@ -7,8 +7,13 @@ from ansible_collections.vllm_fleet.baremetal.plugins.module_utils import nvidia
 
 __metaclass__ = type
 
-TOOLS = ("/usr/bin/nvidia-smi", "/usr/local/bin/nvidia-smi", "/opt/bin/nvidia-smi")
-_LIBRARIES = ("/usr/lib64", "/usr/lib/%s-linux-gnu", "/usr/lib")
+TOOLS = (
+    "/usr/bin/nvidia-smi",
+    "/usr/local/bin/nvidia-smi",
+    "/usr/local/nvidia/bin/nvidia-smi",
+    "/opt/bin/nvidia-smi",
+)
+_LIBRARIES = ("/usr/lib64", "/usr/lib/%s-linux-gnu", "/usr/lib", "/usr/local/nvidia/lib64")
 _NVML = re.compile(r"^libnvidia-ml\.so\.(\d+\.[\d.]+)$")
 _MODINFO = ("/usr/sbin/modinfo", "/sbin/modinfo")
 _FABRIC = ("/usr/bin/nv-fabricmanager",)

@@ -26,13 +26,14 @@ DRIVER_WORDS = ("nvidia", "cuda", "ascend", "kernel", "linux-image")
 
 
 def operating_system(facts: Facts, scene: Scene) -> Iterator[Seen]:
-    """The system has to be one that the roles support."""
+    """The system is one that the roles support; unknown is not bad."""
     catalog = scene.part("operating_systems")
     if not catalog:
         return
     told = os_support.verdict(facts["identity"]["os"], dict(catalog))
-    if told["verdict"] != "good":
-        yield Seen("os-unsupported", told["reason"])
+    code = {"bad": "os-unsupported", "unknown": "os-untested"}.get(told["verdict"])
+    if code:
+        yield Seen(code, f"{facts['identity']['os']['key']}: {told['reason']}")
 
 
 def clock(facts: Facts, scene: Scene) -> Iterator[Seen]:

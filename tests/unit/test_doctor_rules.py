@@ -64,7 +64,7 @@ ROOM = HW + "file_systems.0."
 UNIT = "units.0."
 PORT = [{"pid": 7, "name": "python", "units": []}]
 CASES: list[tuple[str, str, dict[str, Any]]] = [
-    ("os-unsupported", "host", {"identity.os": {"id": "x", "key": "x-3", "edition": "",
+    ("os-untested", "host", {"identity.os": {"id": "x", "key": "x-3", "edition": "",
                                                 "family": "rpm"}}),
     ("os-unsupported", "host", {"identity.os.key": "openEuler-23.09",
                                 "identity.os.edition": "innovation"}),
