@@ -116,6 +116,19 @@ def test_checked_again_is_clean_and_converged_again_changes_nothing(host: Host) 
         assert again.changed == []
 
 
+def test_repositories_of_a_run_that_was_cut_off_have_their_indexes_read(host: Host) -> None:
+    if host.family == "rpm":
+        pytest.skip("dnf reads what it misses by itself")
+    host.told("apt-get -qq remove -y chrony && rm -f /var/lib/apt/lists/*_Packages*")
+    host.told("rm -f /var/cache/apt/*.bin; touch /var/lib/apt/lists")
+    for done in (host.role().check(), host.role().apply()):
+        assert done.ok, done.output
+        assert "Install the packages that every host has" in done.changed
+    again = host.role().apply()
+    assert again.ok, again.output
+    assert again.changed == []
+
+
 def test_edited_and_stopped_is_put_right(el8: Host) -> None:
     el8.told(f"echo vm.swappiness=1 > {OURS}; systemctl stop chronyd")
     done = el8.role().apply()
