@@ -56,10 +56,13 @@ def split_leading(args: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def normalise(args: Sequence[str]) -> list[str]:
-    """Return the arguments with every leading global option behind the verb."""
+    """Return the arguments with every leading global option behind the verb.
+
+    Without a verb they mean nothing; left in place they would be called unknown.
+    """
     leading, rest = split_leading(args)
-    if not leading or not rest or rest[0].startswith("-"):
-        return [*leading, *rest]
+    if not rest or rest[0].startswith("-"):
+        return rest
     is_group = rest[0] in GROUPS and len(rest) > 1 and not rest[1].startswith("-")
     verbs = 2 if is_group else 1
     return [*rest[:verbs], *leading, *rest[verbs:]]
