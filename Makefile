@@ -44,7 +44,7 @@ e2e: setup
 	$(BIN)/pytest tests/e2e
 
 bench: setup
-	$(BIN)/python -m tests.bench
+	$(BIN)/python tests/bench/validate.py
 
 # Write the generated parts of the documentation.
 docs: setup

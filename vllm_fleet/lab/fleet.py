@@ -12,6 +12,7 @@ from vllm_fleet.lab.state import Host, free_number
 MACHINE = "vm-01"
 # The network link is called vb-NAME, and the kernel allows 15 characters.
 NAME = re.compile(r"[a-z][a-z0-9-]{0,10}[a-z0-9]")
+NAME_HINT = "2 to 12 of a-z, 0-9 and -; the first a letter, the last no -"
 
 
 def demo() -> dict[str, Host]:
@@ -56,7 +57,7 @@ def _one(name: str, persona: str, present: dict[str, Host]) -> Host:
 
 def _extra(name: str, persona: str, present: dict[str, Host]) -> Host:
     if not NAME.fullmatch(name):
-        raise LabRefusal(f"{name!r} is no name for a lab host", hint=f"names match {NAME.pattern}")
+        raise LabRefusal(f"{name!r} is no name for a lab host", hint=NAME_HINT)
     if not persona:
         known = ", ".join([*demo(), MACHINE])
         raise LabRefusal(

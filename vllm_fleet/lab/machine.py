@@ -15,6 +15,8 @@ from vllm_fleet.lab.process import run
 PROGRAMS = {
     "systemd-nspawn": "systemd-container",
     "mmdebstrap": "mmdebstrap",
+    # With it mmdebstrap finds Debian's keys on Ubuntu, whose apt does not trust them.
+    "gpg": "gpg",
     "ip": "iproute2",
     "createrepo_c": "createrepo-c",
     "rpmbuild": "rpm",

@@ -34,6 +34,7 @@ PROGRAMS = {
     "qemu-system-x86_64": "qemu-system-x86",
     "qemu-img": "qemu-utils",
     "mmdebstrap": "mmdebstrap",
+    "gpg": "gpg",
     "mkfs.ext4": "e2fsprogs",
     "ip": "iproute2",
     "ssh": "openssh-client",
