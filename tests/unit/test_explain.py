@@ -199,9 +199,15 @@ def test_explain_sees_the_command_line_and_ini_ranges(
 ) -> None:
     ini = "[zzz]\nn[1:2] level=host note='a b'\n[zzz:vars]\nlevel=group\n"
     report(judge, HOSTS.replace("vars: {hugepages_attempts: 7}", "vars: {}"))
-    (tmp_path / "inventory/more.ini").write_text(ini)
+    (tmp_path / "inventory/more").write_text(ini)
     (tmp_path / "extra.yml").write_text("level: command\n")
     _, text = run(tmp_path, capsys, "n1", "level", "-e", f"@{tmp_path}/extra.yml")
     kinds = [kind for _, kind in shown(text)]
     assert kinds == ["-e", "inventory, host n[1:2]", "inventory, group zzz",
                      "inventory, group site_b", "inventory, group all"]  # fmt: skip
+
+
+def test_the_priority_of_a_group_is_no_variable(judge: Any) -> None:
+    hosts = HOSTS.replace("{hugepages_attempts: 5, level", "{ansible_group_priority: 2, level")
+    hosts = hosts.replace("{hugepages_attempts: 6}", "{ansible_group_priority: 3}")
+    assert told(report(judge, hosts).report.warnings) == ""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from validation import SET, told
 
+from vllm_fleet.engine.request import Credentials
 from vllm_fleet.inventory.knowledge import Knowledge
 from vllm_fleet.inventory.marks import shell_words
 
@@ -19,7 +22,7 @@ def ini(line: str) -> dict[str, str]:
     rest = "[serving:children]\ncpu\n[builders]\n[all:vars]\nvllm_fleet={'name': 'demo'}\n"
     return {
         "hosts.yml": "all: {children: {cpu: {hosts: {n1: }}}}\n",
-        "hosts.ini": f"[cpu]\n{line}\n{rest}",
+        "hosts": f"[cpu]\n{line}\n{rest}",
     }
 
 
@@ -47,7 +50,7 @@ def test_BR_04_a_version_that_yaml_makes_a_number(judge: Any, line: str, words: 
 def test_BR_04_a_version_that_ini_makes_a_number(judge: Any, value: str) -> None:
     problem = judge(files=ini(f"n1 os_version={value}")).report.problems[0]
     assert f"os_version: {value} becomes the number" in problem.message
-    assert (Path(problem.file).name, problem.line) == ("hosts.ini", 2)
+    assert (Path(problem.file).name, problem.line) == ("hosts", 2)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +82,7 @@ def test_BR_36_base_60_is_refused_in_every_variable(judge: Any, line: str) -> No
 def test_BR_37_a_hash_that_cuts_a_value(judge: Any, line: str, name: str) -> None:
     problem = next(p for p in judge(files=ini(line)).report.problems if "cuts" in p.message)
     assert problem.message.startswith(f"{name}: an unquoted # cuts the value")
-    assert (Path(problem.file).name, problem.line) == ("hosts.ini", 2)
+    assert (Path(problem.file).name, problem.line) == ("hosts", 2)
     assert problem.hint == "quote the value"
 
 
@@ -98,7 +101,7 @@ def test_BR_37_quotes_inside_a_value_vanish(judge: Any, line: str) -> None:
 
 def test_BR_37_a_comment_after_a_group_variable_is_kept(judge: Any) -> None:
     files = ini("n1")
-    files["hosts.ini"] += "note=abc # not a comment\nother='abc # quoted'\n"
+    files["hosts"] += "note=abc # not a comment\nother='abc # quoted'\n"
     warnings = judge(files=files).report.warnings
     assert [w.message for w in warnings] == ["note: the comment becomes part of the value"]
 
@@ -240,3 +243,66 @@ def test_BR_39_numbers_as_names_of_hosts_and_groups(judge: Any) -> None:
             judge("", settings=SET, files={"hosts.yml": hosts})
         problem = caught.value.problems[0]
         assert (problem.line, problem.hint.startswith("quote it")) == (1, True)
+
+
+# What is never shown, and what is no inventory in INI
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (f"vllm_service_secrets: {PLANTED}", "vllm_service_secrets must be a mapping"),
+        (f"vllm_build_build_environment: [{{MY_TOKEN: {PLANTED}}}]", "must be a mapping"),
+        (f"hugepages_pools: [{{size: 2M, my_password: {PLANTED}}}]", "is no option here"),
+        (f"vllm_fleet_platform: {{my_password: {PLANTED}}}", "is no setting here"),
+    ],
+)
+def test_a_secret_of_a_wrong_type_is_not_shown_either(judge: Any, line: str, words: str) -> None:
+    report = judge(f"{line}\n").report
+    assert words in told(report.problems)
+    assert PLANTED not in told(report.problems)
+
+
+def test_an_encrypted_value_is_never_shown(judge: Any, tmp_path: Path) -> None:
+    password = tmp_path / "vault"
+    password.write_text("only for this test\n")
+    beside = Path(sys.executable).parent / "ansible-vault"
+    cipher = subprocess.run(
+        [beside, "encrypt_string", "--vault-password-file", password, PLANTED, "--name", "x"],
+        capture_output=True, text=True, check=True,
+    ).stdout.removeprefix("x:")  # fmt: skip
+    text = f"hugepages_attempts:{cipher}\nvllm_build_method:{cipher}\n"
+    credentials = Credentials(vault_password_files=(str(password),))
+    report = judge(text, credentials=credentials).report
+    assert "hugepages_attempts must be a whole number" in told(report.problems)
+    assert "vllm_build_method has a value that is not allowed" in told(report.problems)
+    assert PLANTED not in told(report.problems + report.warnings + report.notes)
+
+
+def test_a_number_that_a_hash_cuts_in_a_group(judge: Any) -> None:
+    files = ini("n1")
+    files["hosts"] += "my_pin=12#34\nother=a#b\n"
+    problems = judge(files=files).report.problems
+    assert [(p.option, p.line) for p in problems] == [("my_pin", 8)]
+
+
+def test_a_program_is_not_read_as_an_inventory_in_ini(judge: Any, tmp_path: Path) -> None:
+    script = """#!/bin/sh
+# it's a program: x=pa#ss
+echo '{"cpu": {"hosts": ["p1"]}, "serving": {"children": ["cpu"]}, "builders": {"hosts": []}}'
+"""
+    folder = tmp_path / "inventory"
+    folder.mkdir()
+    (folder / "program").write_text(script)
+    (folder / "program").chmod(0o755)
+    found = judge()
+    assert "p1" in found.inventory.selected
+    assert told(found.report.problems + found.report.warnings) == ""
+
+
+def test_what_is_said_of_several_groups_of_hosts_is_said_once(judge: Any) -> None:
+    own = {"host_vars/n2.yml": "vllm_fleet_release_set: ascend-2026.08\n"}
+    problems = judge("vllm_fleet_platform: {chip: H200}\n", "ascend", SET, own).report.problems
+    assert [(p.message.partition(" is ")[0], p.hosts) for p in problems][:1] == [
+        ("vllm_fleet_platform.chip", ("n1", "n2"))
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,15 @@ from vllm_fleet.inventory.hints import closest, did_you_mean
 from vllm_fleet.inventory.knowledge import Knowledge
 from vllm_fleet.inventory.load import core_version
 from vllm_fleet.inventory.marks import Marks
-from vllm_fleet.inventory.model import Inventory, Locked, is_template
+from vllm_fleet.inventory.model import Inventory, Locked, Vaulted, is_template
 from vllm_fleet.inventory.names import ACCELERATORS, ANSIBLE_NAMES, BUILDERS
 from vllm_fleet.inventory.plays import Play
 from vllm_fleet.inventory.removed import removed
 from vllm_fleet.inventory.resolution import Pythons, Resolutions
 from vllm_fleet.inventory.scene import Scene, Specs
 from vllm_fleet.inventory.schema import VARIABLES, FleetSettings, read_settings
-from vllm_fleet.inventory.specs import Finding, check
-from vllm_fleet.inventory.written import Written
+from vllm_fleet.inventory.specs import Finding, Path_, check
+from vllm_fleet.inventory.written import SECRET_OPTIONS, Written, is_secret
 
 SETTINGS = "vllm_fleet"
 
@@ -84,6 +84,9 @@ class Checker:
         report.warnings += self.conflicts()
         if self.knowledge is not None:
             self._versions(report, self.knowledge)
+        report.problems = merged(report.problems)
+        report.warnings = merged(report.warnings)
+        report.notes = merged(report.notes)
         return report
 
     def conflicts(self) -> Iterator[Problem]:
@@ -185,7 +188,8 @@ class Checker:
                     finding = Finding((), f"is encrypted: {value}", "give --vault-id LABEL@FILE")
                     yield self.scene.problem(name, hosts, finding)
                 for finding in check(wanted, value):
-                    yield self.scene.problem(name, hosts, finding)
+                    told = unseen(finding) if is_hidden(name, finding.path, value) else finding
+                    yield self.scene.problem(name, hosts, told)
 
     def missing(self) -> Iterator[Problem]:
         """Check that each host has the options that its roles require."""
@@ -259,6 +263,33 @@ class Checker:
             hosts = [host for host in self.scene.hosts if host in members]
             for role, given in play.roles.items():
                 yield role, given, hosts
+
+
+def is_hidden(name: str, path: Path_, value: Any) -> bool:
+    """Say whether a message must not show the part of a value that it is about."""
+    for step in path:
+        inside = isinstance(value, Mapping) and step in value
+        inside = inside or (isinstance(value, list) and isinstance(step, int))
+        value = value[step] if inside else None
+    last = next((step for step in reversed((name, *path)) if isinstance(step, str)), name)
+    return name in SECRET_OPTIONS or isinstance(value, Vaulted) or is_secret(last)
+
+
+def unseen(finding: Finding) -> Finding:
+    """Return a finding without the value that it is about."""
+    message = finding.message
+    if ", allowed: " in message:
+        message = "has a value that is not allowed"
+    return Finding(finding.path, message.split(", and is ")[0], "")
+
+
+def merged(problems: Iterable[Problem]) -> list[Problem]:
+    """Return problems that say the same of the same place as one, with all their hosts."""
+    found: dict[Problem, dict[str, None]] = {}
+    for item in problems:
+        hosts = found.setdefault(replace(item, hosts=()), {})
+        hosts.update(dict.fromkeys(item.hosts))
+    return [replace(item, hosts=tuple(hosts)) for item, hosts in found.items()]
 
 
 def _holds_template(value: Any) -> bool:

@@ -10,7 +10,7 @@ from vllm_fleet.errors import Problem
 from vllm_fleet.inventory.declared import settled
 from vllm_fleet.inventory.fitting import Fitting, flag_name
 from vllm_fleet.inventory.knowledge import Knowledge
-from vllm_fleet.inventory.model import is_template
+from vllm_fleet.inventory.model import Vaulted, is_template
 from vllm_fleet.inventory.resolution import Judged, Resolutions
 from vllm_fleet.inventory.scene import Scene
 from vllm_fleet.inventory.specs import Finding, Path_
@@ -133,7 +133,8 @@ class Instances:
 
 def known(value: Any) -> Any:
     """Return an argument's value, or None (no check) where only a run can settle it."""
-    return None if is_template(value) or settled(value) != value else value
+    hidden = is_template(value) or isinstance(value, Vaulted)
+    return None if hidden or settled(value) != value else value
 
 
 def words(finding: Any, version: str | None) -> tuple[str, str]:

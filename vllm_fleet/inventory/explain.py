@@ -41,11 +41,9 @@ def _line(scene: Scene, roles: Path, host: str, name: str) -> Line:
     has = name in scene.inventory.variables[host]
     hint = ""
     if has and not ranked:
-        value = masked(name, scene.value(host, name))
+        # An encrypted file, or a program; from the former nothing may be shown.
         place = {"file": scene.inventory.sources[0], "line": 0}
-        found = [
-            {"value": value, "kind": "the inventory (an encrypted file, or a program)", **place}
-        ]
+        found = [{"value": MASK, "kind": "no file that can be read as text", **place}]
     elif ranked and is_odd(scene.value(host, name), found[0]["value"]):
         hint = "the value that Ansible has is another one: a file that could not be read wins"
     found += [_source(item, f"default of role {item.scope}") for item in defaults(roles, name)]

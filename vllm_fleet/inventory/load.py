@@ -56,6 +56,11 @@ def core_version() -> str:
     return str(ansible_version)
 
 
+def ignored_suffixes() -> tuple[str, ...]:
+    """Return the suffixes of files that Ansible skips in a folder (2.16 skips .ini)."""
+    return tuple(str(suffix) for suffix in constants.INVENTORY_IGNORE_EXTS or ())
+
+
 def expand(pattern: str) -> list[str]:
     """Return the hosts that a range like gpu-[01:04] means."""
     if not detect_range(pattern):

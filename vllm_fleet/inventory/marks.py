@@ -17,6 +17,7 @@ from vllm_fleet.inventory.yamls import LOADER
 
 YAML_SUFFIXES = {".yml", ".yaml", ".json", ""}
 SKIPPED_SUFFIXES = {".md", ".txt", ".rst", ".bak", ".orig", ".cfg", ".retry", ".pyc", ".swp"}
+OTHER_SUFFIXES = {".yml", ".yaml", ".json", ".toml", ".py", ".sh"}
 EXTRA = "-e"
 KINDS = {"group_vars": "group", "host_vars": "host", EXTRA: EXTRA}
 SUFFIX_ORDER = ("", ".yml", ".yaml", ".json")
@@ -88,14 +89,23 @@ def _child(node: yaml.Node | None, step: str | int) -> tuple[yaml.Node, int] | N
 class Marks:
     """Every definition in the inventory's files."""
 
-    def __init__(self, sources: Iterable[str], extra: Iterable[str] = (), base: str = "") -> None:
+    def __init__(
+        self,
+        sources: Iterable[str],
+        extra: Iterable[str] = (),
+        base: str = "",
+        ignored: Iterable[str] = (),
+    ) -> None:
+        """Read every file; ``ignored`` are suffixes that Ansible skips in a folder."""
         self.definitions: list[Definition] = []
         self.duplicates: list[Definition] = []
         # The texts of INI files, and files that Ansible does not read with what it reads instead.
         self.ini: dict[str, str] = {}
         self.unread: list[tuple[Path, Path]] = []
+        skipped = SKIPPED_SUFFIXES | set(ignored)
         for file, origin in files(sources, base, self.unread):
-            self._read(file, origin)
+            if origin.folder or file.suffix not in skipped or str(file) in sources:
+                self._read(file, origin)
         for name in extra:
             self._read(Path(name), Origin(folder=EXTRA, scope=EXTRA))
 
@@ -120,7 +130,7 @@ class Marks:
             return
         if file.suffix in YAML_SUFFIXES and (node := compose(text)) is not None:
             self._read_yaml(node, Reader(str(file), origin))
-        elif not origin.folder:
+        elif not origin.folder and is_ini(file, text):
             self.definitions += ini_definitions(text, str(file), origin)
             self.ini[str(file)] = text
 
@@ -201,6 +211,11 @@ def duplicate_keys(node: yaml.Node) -> Iterator[yaml.Node]:
                 yield key
             seen.add(key.value)
         yield from duplicate_keys(value)
+
+
+def is_ini(file: Path, text: str) -> bool:
+    """Say whether a source that is no YAML is read as INI (and is no program)."""
+    return not text.startswith("#!") and file.suffix not in OTHER_SUFFIXES
 
 
 def ini_definitions(text: str, file: str, origin: Origin) -> list[Definition]:

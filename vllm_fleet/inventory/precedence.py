@@ -101,7 +101,7 @@ class Precedence:
         found: dict[tuple[int, int], tuple[Source, Source, list[str]]] = {}
         known: dict[tuple[str, tuple[str, ...]], list[tuple[Source, Source]]] = {}
         for name in sorted(self._places):
-            if not self._is_doubtful(name):
+            if name == "ansible_group_priority" or not self._is_doubtful(name):
                 continue
             for host in self.inventory.selected:
                 own = (host,) if host in self._places[name] else ()

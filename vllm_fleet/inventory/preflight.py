@@ -79,7 +79,8 @@ def inspect(wanted: Wanted, playbook: str = "site.yml") -> Preflight:
     inventory = load.load(
         wanted.sources, wanted.limit, wanted.extra_vars_files, wanted.credentials, path.parent
     )
-    marks = Marks(inventory.sources, wanted.extra_vars_files, str(path.parent))
+    ignored = load.ignored_suffixes()
+    marks = Marks(inventory.sources, wanted.extra_vars_files, str(path.parent), ignored)
     specs = load_specs(found.root / "roles")
     checker = Checker(inventory, specs, plays, marks, Knowledge(found.root))
     return Preflight(found, path, plays, inventory, checker.report(), checker.scene)

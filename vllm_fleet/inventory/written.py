@@ -100,9 +100,10 @@ class Written:
         """Yield lines of INI files whose values end at a # in the middle of a word."""
         for file, text in self.scene.marks.ini.items():
             for number, section, line in ini_lines(text):
-                if section.endswith((":vars", ":children")):
+                if section.endswith(":children"):
                     continue
-                if name := cut_at_hash(line):
+                cut = cut_number if section.endswith(":vars") else cut_at_hash
+                if name := cut(line):
                     words = (
                         f"{name}: an unquoted # cuts the value, and the rest of the line is lost"
                     )
@@ -179,6 +180,12 @@ def cut_at_hash(line: str) -> str:
         word = "" if letter.isspace() and not quote else word + letter
         before = letter
     return ""
+
+
+def cut_number(line: str) -> str:
+    """Return the name of a group's variable of which only a number before a # is left."""
+    name, _, value = line.partition("=")
+    return name.strip() if re.match(r"\s*[-+]?[\d.]+#", value) else ""
 
 
 def quote_inside(line: str) -> bool:
