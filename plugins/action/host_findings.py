@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ansible import constants
+from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.release import __version__ as core
 from ansible_collections.vllm_fleet.baremetal.plugins.plugin_utils import (
@@ -39,6 +41,8 @@ class ActionModule(ActionBase):
         variables = task_vars or {}
         _result, options = self.validate_argument_spec(argument_spec=self.SPEC)
         wanted = _configured(variables)
+        if options["instances"] is None:
+            options["instances"] = self._instances(variables)
         scene = _scene(variables, options)
         probe = self._probe(wanted)
         seen = list(doctor_contact.judge(probe, wanted, scene))
@@ -46,6 +50,16 @@ class ActionModule(ActionBase):
         if probe["complete"] and not known:
             return _result_of(seen, {}, probe)
         return self._read(options, variables, probe, seen, scene, _choice(wanted, known))
+
+    def _instances(self, variables: Data) -> list[str] | None:
+        """Return the instances that the inventory gives the host; None where that is not clear."""
+        try:
+            value = self._templar.template(variables.get("vllm_service_instances"))
+        except AnsibleError:
+            return None
+        if not isinstance(value, list):
+            return None
+        return [str(item["name"]) for item in value if isinstance(item, Mapping) and "name" in item]
 
     def _probe(self, wanted: str) -> Data:
         """Ask the host with nothing but a shell."""

@@ -22,6 +22,7 @@ _NOISE = re.compile(r"DrvMngGetConsoleLogLevel|g_conLogLevel|^\[(?:INFO|WARNING|
 _DCMI = re.compile(r"\bret(?:urn code)?(?: is|:|=)\s*(-\d{4})\b")
 _LIBRARY = re.compile(r"error while loading shared libraries: ([^:\s]+)")
 _VERSION = re.compile(r"\bVersion:\s*(\S+)")
+_COMPATIBLE = {"ok": True, "": None, "na": None, "n/a": None}
 _ADDRESS = re.compile(r"^[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$")
 
 
@@ -219,7 +220,7 @@ def parse_board(text):
         "model": values.get("Model", ""),
         "driver": values.get("Software Version", ""),
         "firmware": values.get("Firmware Version", ""),
-        "compatible": {"ok": True, "": None}.get(values.get("Compatibility", "").lower(), False),
+        "compatible": _COMPATIBLE.get(values.get("Compatibility", "").lower(), False),
         "pci": _pci(values),
         "chip_type": values.get("Chip Type", ""),
         "chip_name": values.get("Chip Name", ""),

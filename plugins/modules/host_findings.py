@@ -18,15 +18,15 @@ options:
   budget:
     description: Seconds that all tools on the host together may take.
     type: int
-    default: 90
+    default: 45
   patterns:
-    description: Texts to look for in journals, by the code of their finding. The action fills it in.
+    description: Texts to look for in journals, by the code of their finding. The action does it.
     type: dict
     default: {}
   instances:
     description:
-      - Names of the instances that the host should have. Others are orphans. Without it, nothing is
-        called an orphan.
+      - Names of the instances that the host should have. Others are orphans. Without it, the
+        variable C(vllm_service_instances) counts; without that, nothing is called an orphan.
     type: list
     elements: str
 attributes:
@@ -118,7 +118,7 @@ from ansible_collections.vllm_fleet.baremetal.plugins.module_utils import (
 def main():
     """Run the module."""
     spec = {
-        "budget": {"type": "int", "default": 90},
+        "budget": {"type": "int", "default": 45},
         "patterns": {"type": "dict", "default": {}},
         "instances": {"type": "list", "elements": "str"},
     }

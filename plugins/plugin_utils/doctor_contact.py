@@ -122,7 +122,8 @@ def _judge_pythons(rows: Sequence[Mapping[str, str]], wanted: str, scene: Scene)
         yield Seen("python-wrong-one", f"{first} {why}; use {use} (the host has {named})")
     elif rows:
         told = _verdict(rows[0]["version"], scene)
-        yield Seen("python-too-old", f"the host has {named}. {told.reason} {told.remedy}".strip())
+        said = f"the host has {named}. {told.reason.rstrip('.')}. {told.remedy}"
+        yield Seen("python-too-old", said.strip())
     else:
         where = f"{wanted} is not there, and " if wanted else ""
         yield Seen("python-none", f"{where}none of the names that Ansible tries is in the PATH")

@@ -36,6 +36,13 @@ def operating_system(facts: Facts, scene: Scene) -> Iterator[Seen]:
         yield Seen(code, f"{facts['identity']['os']['key']}: {told['reason']}")
 
 
+def rights(facts: Facts, _scene: Scene) -> Iterator[Seen]:
+    """Only root can read everything."""
+    user = facts.get("user", "root")
+    if user != "root":
+        yield Seen("not-root", f"modules run as {user}")
+
+
 def clock(facts: Facts, scene: Scene) -> Iterator[Seen]:
     """The clock agrees with the controller's, and something keeps it so."""
     told = facts["clock"]
@@ -182,6 +189,7 @@ def placement(facts: Facts, _scene: Scene) -> Iterator[Seen]:
 
 RULES: tuple[Rule, ...] = (
     operating_system,
+    rights,
     clock,
     disks,
     kernel_log,

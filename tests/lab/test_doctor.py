@@ -33,6 +33,8 @@ echo 'DrvMngGetConsoleLogLevel failed. (g_conLogLevel=3)'
 echo 'dcmi module initialize failed. ret is -8005'
 exit 255
 """
+COLLECTIONS = Path(__file__).parents[2] / "playbooks/collections"
+OLD_PYTHON = Path("/root/.pyenv/versions/3.6.15")
 TABLE = Path(__file__).parents[1] / "fixtures/npu_smi/a2-910b4-25.0.rc1.1.txt"
 # Everything that anybody could have changed: content, mode, owner and time of each file.
 LISTING = (
@@ -70,6 +72,23 @@ def doctor(inventory: Path, *hosts: str) -> tuple[int, dict[str, Any]]:
 
 def codes(told: dict[str, Any], host: str = FIRST) -> set[str]:
     return {row["code"] for row in told["hosts"][host]["findings"]}
+
+
+def test_one_call_names_the_hardware(inventory: Path) -> None:
+    ansible = Path(sys.executable).with_name("ansible")
+    module = ["-m", "vllm_fleet.baremetal.accelerators", "--check"]
+    done = subprocess.run(
+        [ansible, FIRST, "-i", str(inventory), *module],
+        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS)},
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    told = json.loads(done.stdout.partition("=>")[2])
+    assert told["changed"] is False
+    hardware = told["ansible_facts"]["vllm_fleet_hardware"]
+    npus = [row for row in hardware["pci"] if row["kind"] == "npu"]
+    assert [row["pci"] for row in npus] == ["19e5:d802"] * 8
+    assert sorted(row["numa_node"] for row in npus) == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert hardware["npu_smi"]["state"] == "absent"
 
 
 def install(guest: Guest, path: str, text: str, mode: int = 0o755) -> None:
@@ -149,3 +168,16 @@ def test_a_host_that_hangs_is_cut_off(inventory: Path, first: Guest) -> None:
     assert codes(told) == {"host-hangs"}
     assert told["hosts"][SECOND]["status"] == "examined"
     api.heal_host(FIRST)
+
+
+@pytest.mark.skipif(not OLD_PYTHON.is_dir(), reason="there is no Python 3.6 to show to a host")
+def test_br_07_a_host_with_python_3_6_only(inventory: Path) -> None:
+    api.down([FIRST])
+    api.up({FIRST: "el8"}, python="3.6")
+    code, told = doctor(inventory)
+    assert code == 2
+    (finding,) = told["hosts"][FIRST]["findings"]
+    assert finding["code"] == "python-too-old"
+    assert "3.6.15" in finding["seen"]
+    assert "use ansible-core 2.16" in finding["seen"]
+    assert told["hosts"][SECOND]["status"] == "examined"
