@@ -169,8 +169,8 @@ def problems(found, params):
     if params["readonly"] == "fail":
         told += [
             "%s: is %s, wanted %s, and not settable here: /proc/sys is read-only for it"
-            " (a container shares its kernel: set it on the machine below, or have it only reported,"
-            " with readonly, os_baseline_sysctl_readonly of the role)"
+            " (a container shares its kernel: set it on the machine below, or only report it, with"
+            " readonly: report; option os_baseline_sysctl_readonly of the role)"
             % (name, found["running"][name], found["values"][name])
             for name in found["not_settable"]
         ]
