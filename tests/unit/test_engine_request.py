@@ -73,7 +73,8 @@ def test_the_whole_environment(tmp_path: Path) -> None:
     env.pop("PYTEST_CURRENT_TEST")
     assert env.pop("ANSIBLE_CALLBACK_PLUGINS").endswith("display_callback/callback")
     assert env.pop("AWX_ISOLATED_DATA_DIR") == str(tmp_path / "artifacts/run")
-    assert env == {"PATH": "/usr/bin", **INSISTED, **ADDED_BY_RUNNER}
+    # No locale is set here, and Ansible starts with UTF-8 only.
+    assert env == {"PATH": "/usr/bin", "LC_ALL": "C.UTF-8", **INSISTED, **ADDED_BY_RUNNER}
 
 
 @pytest.mark.usefixtures("bare")
@@ -101,9 +102,15 @@ def test_the_users_environment_cannot_narrow_a_run(
     assert not {*request.DROPPED_ENVIRONMENT} - {"ANSIBLE_STDOUT_CALLBACK"} & set(env)
 
 
-def test_a_locale_without_utf8_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request.locale, "getpreferredencoding", lambda _set: "ANSI_X3.4-1968")
+@pytest.mark.parametrize("name", ["C", "POSIX", "zz_ZZ.UTF-8", "en_US.ISO-8859-1"])
+def test_a_locale_without_utf8_is_replaced(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("LC_ALL", name)
     assert request.environment()["LC_ALL"] == "C.UTF-8"
+
+
+def test_a_locale_with_utf8_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    assert "LC_ALL" not in request.environment()
 
 
 def test_relative_inventories_become_absolute_and_lists_stay() -> None:

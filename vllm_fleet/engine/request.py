@@ -85,8 +85,19 @@ def environment() -> dict[str, str]:
 
 def utf8_locale() -> dict[str, str]:
     """Return a locale with which Ansible starts, where the present one would not do."""
-    encoding = locale.getpreferredencoding(False).replace("-", "").lower()
-    return {} if encoding == "utf8" else {"LC_ALL": "C.UTF-8"}
+    return {} if _encoding() in ("utf8", "utf-8") else {"LC_ALL": "C.UTF-8"}
+
+
+def _encoding() -> str:
+    """Ask as Ansible does: in the plain C locale Python itself uses UTF-8 and answers so."""
+    before = locale.setlocale(locale.LC_ALL)
+    try:
+        locale.setlocale(locale.LC_ALL, "")
+        return (locale.getlocale()[1] or "").lower()
+    except (locale.Error, ValueError):
+        return ""
+    finally:
+        locale.setlocale(locale.LC_ALL, before)
 
 
 def ansible_playbook() -> str:
