@@ -91,6 +91,26 @@ def test_a_usage_error_with_json_is_one_document(capsys: pytest.CaptureFixture[s
     assert "--bogus" in document["message"]
 
 
+def test_a_known_option_without_a_verb_is_not_called_unknown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["-i", "x", "--json"]) == 1
+    assert "No such option" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", ["reset", "down", "break npu-01 refuse", "inventory"])
+def test_every_verb_of_the_lab_takes_json(
+    verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from vllm_fleet.lab import api
+
+    for name in ("reset", "down", "break_host", "write_inventory"):
+        monkeypatch.setattr(api, name, lambda *_args, **_more: "")
+    monkeypatch.setattr(api, "status", list)
+    assert main(["--json", "lab", *verb.split()]) == 0
+    assert json.loads(capsys.readouterr().out)["schema"] == "vllm-fleet/lab-status/1"
+
+
 def test_version_and_help_are_0(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"vllm-fleet {vllm_fleet.__version__}\n"

@@ -99,9 +99,16 @@ def _cell(value: object) -> str:
 
 
 @app.command()
-def reset(names: Names = None) -> ExitCode:
+def reset(names: Names = None, as_json: AsJson = False) -> ExitCode:
     """Drop everything that hosts have written and boot them as new."""
     api.reset(names or None)
+    return _left(as_json)
+
+
+def _left(as_json: bool) -> ExitCode:
+    """Tell, for programs, which hosts there are now."""
+    if as_json:
+        _print_json({"hosts": api.status()})
     return ExitCode.OK
 
 
@@ -109,12 +116,13 @@ def reset(names: Names = None) -> ExitCode:
 def down(
     names: Names = None,
     purge: Annotated[bool, typer.Option("--purge", help="Empty the cache too.")] = False,
+    as_json: AsJson = False,
 ) -> ExitCode:
     """Take hosts down; with the last one everything of the lab goes, but for the cache."""
     if purge and names:
         raise ConfigError("--purge empties the whole cache: it takes no host names")
     api.down(names or None, purge=purge)
-    return ExitCode.OK
+    return _left(as_json)
 
 
 @app.command("break")
@@ -126,17 +134,19 @@ def break_(
     heal: Annotated[bool, typer.Option("--heal", help="Heal it (without FAULT: all).")] = False,
     path: Annotated[str, typer.Option(help="File or folder of edited-file, full-disk.")] = "",
     unit: Annotated[str, typer.Option(help="Unit of stopped-unit.")] = "",
+    as_json: AsJson = False,
 ) -> ExitCode:
     """Put a fault into a host, or heal it."""
+    say = _note if as_json else typer.echo
     if heal:
         for healed in api.heal_host(host, fault):
-            typer.echo(f"{host}: healed {healed}")
-        return ExitCode.OK
+            say(f"{host}: healed {healed}")
+        return _left(as_json)
     if not fault:
         raise LabRefusal("no fault is named", hint=f"the lab knows: {', '.join(faults.FAULTS)}")
     api.break_host(host, fault, _option(fault, path=path, unit=unit))
-    typer.echo(f"{host}: {faults.FAULTS[fault].what}; heal it with: lab break {host} --heal")
-    return ExitCode.OK
+    say(f"{host}: {faults.FAULTS[fault].what}; heal it with: lab break {host} --heal")
+    return _left(as_json)
 
 
 def _option(fault: str, **given: str) -> str:
@@ -149,9 +159,13 @@ def _option(fault: str, **given: str) -> str:
 
 
 @app.command()
-def inventory() -> ExitCode:
+def inventory(as_json: AsJson = False) -> ExitCode:
     """Write the inventory of all hosts that are up, and print where it is."""
-    typer.echo(api.write_inventory(settings.current()))
+    path = api.write_inventory(settings.current())
+    if as_json:
+        _print_json({"inventory": str(path)})
+    else:
+        typer.echo(path)
     return ExitCode.OK
 
 
