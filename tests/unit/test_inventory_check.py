@@ -255,6 +255,23 @@ def test_an_accelerator_group_is_needed(validate: Validate) -> None:
     assert "no host is in one of the groups ascend, nvidia, cpu" in problems[0][1]
 
 
+def test_group_vars_for_a_group_that_is_not_there_are_an_error(
+    validate: Validate, tmp_path: Path
+) -> None:
+    file = tmp_path / "inv/group_vars/servin.yml"
+    file.parent.mkdir(parents=True)
+    file.write_text("one: 1\ntwo: 2\n")
+    (problem,) = validate(HEAD + TAIL).problems
+    assert problem.file == str(file)
+    assert problem.message.startswith("there is no group servin")
+    assert problem.hint == "did you mean serving?"
+
+
+def test_a_misspelt_accelerator_group_is_guessed(validate: Validate) -> None:
+    (warning,) = validate(HEAD + TAIL + "    nvida: {hosts: {x1: }}\n").warnings
+    assert warning.hint == "nvida: did you mean nvidia?"
+
+
 def test_a_host_has_one_accelerator(validate: Validate) -> None:
     report = validate(HEAD + TAIL + "    ascend: {hosts: {n1: }}\n")
     assert report.problems[0].hosts == ("n1",)

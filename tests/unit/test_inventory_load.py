@@ -141,6 +141,17 @@ def test_a_broken_file_of_variables_names_its_line(write: Write) -> None:
     assert problem.line in {2, 3}
 
 
+@pytest.mark.parametrize(
+    ("text", "line"), [("---\n\tx: 1\n", 2), ("a: [1\nb: 2\n", 2), ("- a\n", 0)]
+)
+def test_broken_group_vars_are_an_error_and_no_crash(write: Write, text: str, line: int) -> None:
+    hosts = write("inv/hosts.yml", "all: {hosts: {n1: }}\n")
+    file = write("inv/group_vars/all.yml", text)
+    problem = problem_of(hosts)
+    assert problem.line == line
+    assert file in (problem.file or problem.message)
+
+
 def test_groups_and_their_parents(write: Write) -> None:
     text = "[ascend]\nn1\n[cpu]\nn2\n[serving:children]\nascend\ncpu\n"
     inventory = load([write("hosts.ini", text)], "n1")

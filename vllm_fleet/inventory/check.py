@@ -148,6 +148,7 @@ class Checker:
             words = f"no host is in one of the groups {', '.join(ACCELERATORS)}"
             yield Problem(words, file=self.inventory.sources[0])
         yield from self._groups_of_plays()
+        yield from self._groups_of_files()
         yield from self._two_accelerators()
 
     def _groups_of_plays(self) -> Iterator[Problem]:
@@ -163,6 +164,14 @@ class Checker:
                     hint=hint if hint.startswith("did") else f"add it (it may be empty): {name}:",
                 )
 
+    def _groups_of_files(self) -> Iterator[Problem]:
+        """Every file in group_vars must be for a group that is there; Ansible skips it else."""
+        known = {*self.inventory.groups, *ACCELERATORS}
+        for item in self.marks.definitions:
+            if item.kind == "group" and item.in_vars and item.scope not in known:
+                words = f"there is no group {item.scope}, so that nothing reads this file"
+                yield Problem(words, file=item.file, hint=did_you_mean(item.scope, known, 0.75))
+
     def _two_accelerators(self) -> Iterator[Problem]:
         for host in self.scene.hosts:
             mine = [name for name in self.inventory.groups_of(host) if name in ACCELERATORS]
@@ -176,7 +185,10 @@ class Checker:
         lost = tuple(h for h in self.scene.hosts if not wanted & set(self.inventory.groups_of(h)))
         if lost:
             words = f"in none of the groups {', '.join([*ACCELERATORS, BUILDERS])}: left alone"
-            yield Problem(words, file=self.inventory.sources[0], hosts=lost)
+            groups = {name for host in lost for name in self.inventory.groups_of(host)}
+            meant = [f"{name}: did you mean {like}?" for name in sorted(groups - wanted)
+                     if (like := closest(name, wanted))]  # fmt: skip
+            yield Problem(words, self.inventory.sources[0], hosts=lost, hint="; ".join(meant))
 
     # Values
 

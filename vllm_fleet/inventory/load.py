@@ -26,7 +26,7 @@ from ansible.vars.manager import VariableManager
 from vllm_fleet.engine.request import Credentials
 from vllm_fleet.errors import ConfigError, Problem
 from vllm_fleet.inventory.hints import did_you_mean
-from vllm_fleet.inventory.marks import broken_line
+from vllm_fleet.inventory.marks import broken_line, files
 from vllm_fleet.inventory.model import Inventory, Locked, Vaulted
 
 VAULT_TYPES = {"EncryptedString", "AnsibleVaultEncryptedUnicode"}
@@ -92,15 +92,18 @@ def load(
     variables = VariableManager(loader=loader, inventory=manager)
     extra = _extra_variables(loader, extra_vars_files)
     selected = _select(manager, limit)
+    try:
+        values = {name: _variables(variables, manager, name) | extra for name in selected}
+    except AnsibleError as error:
+        problems = _broken_files(paths, basedir) or [Problem(_first_line(_text(error)))]
+        raise ConfigError("a file of variables cannot be read", problems) from error
     return Inventory(
         sources=paths,
         hosts=tuple(manager.hosts),
         selected=selected,
         groups=_groups(manager),
         parents=_parents(manager),
-        variables={
-            name: plain.mapping(_variables(variables, manager, name) | extra) for name in selected
-        },
+        variables={name: plain.mapping(found) for name, found in values.items()},
         matching=lambda pattern: _matching(manager, pattern),
         depths={
             name: (int(group.depth), int(group.priority)) for name, group in manager.groups.items()
@@ -296,6 +299,13 @@ def _extra_variables(loader: Any, files: Iterable[str]) -> dict[str, Any]:
             raise ConfigError("a file of variables is wrong", [Problem("holds no mapping", name)])
         variables.update(content)
     return variables
+
+
+def _broken_files(paths: tuple[str, ...], basedir: Path | None) -> list[Problem]:
+    """Return every file of variables that is no YAML (Ansible does not always name it)."""
+    found = files(paths, str(basedir or ""))
+    lines = [(str(file), _broken_line(str(file))) for file, origin in found if origin.folder]
+    return [Problem("is not valid YAML", file=file, line=line) for file, line in lines if line]
 
 
 def _select(manager: Any, limit: str) -> tuple[str, ...]:
