@@ -62,7 +62,7 @@ def obtain(module, src, wanted):
         seen = safe_files.sha256_of(draft)
         if seen != wanted:
             module.fail_json(
-                msg="wrong checksum: %s has SHA-256 %s, wanted %s. Nothing was changed"
+                msg="wrong checksum: %s has SHA-256 %s, wanted %s. It was not run"
                 % (src, seen, wanted)
             )
         os.chmod(draft, 0o644)

@@ -20,6 +20,16 @@ OLD, EARLIER, LATER = "535.183.01", "580.65.06", "580.95.05"
 PENDING = "/var/lib/vllm-fleet/pending-reboot.d/nvidia-driver.json"
 SETTLE = "Have the driver run, and verify it"
 FAULT = "/etc/vllm-fleet-lab/nvidia-installer.fault"
+DRACUT = """\
+#!/bin/sh
+# Stand-in: keeps a log of its calls, and makes the image new.
+echo "$@" >> /run/dracut.log
+touch "$2"
+"""
+ENGINE = """\
+[Service]
+ExecStart=/bin/sh -c 'exec sleep infinity 3</dev/nvidia0'
+"""
 STUCK = "/etc/vllm-fleet-lab/nvidia-module-stuck"
 
 
@@ -144,6 +154,20 @@ def test_missing_headers_are_named(kylin: Remote, sums: dict[str, str]) -> None:
     assert installed(kylin) == ""
 
 
+def test_br_30_check_mode_leaves_the_boot_files(kylin: Remote, sums: dict[str, str]) -> None:
+    image = f"/boot/initramfs-{kylin.told('uname -r')}.img"
+    kylin.write(image, "image")
+    kylin.told(f"touch -d 2020-01-01 {image}")
+    kylin.write("/usr/local/sbin/dracut", DRACUT, "0755")
+    before = kylin.told(f"stat -c %y {image}; sha256sum {image}")
+    assert (
+        "Keep the kernel from loading nouveau"
+        in good(by_runfile(kylin, sums, LATER).check()).changed
+    )
+    assert kylin.told(f"stat -c %y {image}; sha256sum {image}") == before
+    assert kylin.told("ls /run/dracut.log 2>/dev/null || :") == ""
+
+
 def test_a_wrong_checksum_changes_nothing(kylin: Remote, sums: dict[str, str]) -> None:
     message = refused(by_runfile(kylin, sums, LATER, runfile_sha256="0" * 64))
     assert "wrong checksum" in message
@@ -171,6 +195,7 @@ def test_runfile_converges(kylin: Remote, sums: dict[str, str]) -> None:
     assert "Run the installer" in good(run.apply()).changed
     assert running(kylin) == installed(kylin) == EARLIER
     assert kylin.told("systemctl is-active nvidia-persistenced") == "active"
+    assert kylin.told("wc -l < /run/dracut.log") == "1"
     assert "blacklist nouveau" in kylin.told("cat /etc/modprobe.d/vllm-fleet-nouveau.conf")
     assert good(run.check()).changed == []
     assert good(run.apply()).changed == []
@@ -239,6 +264,20 @@ def test_removal(kylin: Remote, sums: dict[str, str]) -> None:
     assert good(run.apply()).changed == []
 
 
+def test_loaded_nouveau_takes_one_reboot(kylin: Remote, sums: dict[str, str]) -> None:
+    kylin.told("mkdir /run/vllm-fleet-lab-nvidia/module/nouveau")
+    run = by_runfile(kylin, sums, EARLIER)
+    done = good(run.apply())
+    assert settled(done)["state"] == "not_loaded"
+    assert settled(done)["why"] == "nouveau is loaded"
+    assert "nouveau is loaded" in kylin.told(f"cat {PENDING.replace('driver', 'nouveau')}")
+    assert good(run.apply()).changed == []
+    done = good(with_variables(run, reboot_ok=True).apply())
+    assert done.changed.count("Reboot the host") == 1
+    assert running(kylin) == EARLIER
+    assert kylin.told("ls /var/lib/vllm-fleet/pending-reboot.d") == ""
+
+
 # -- by packages ---------------------------------------------------------------------------------
 
 
@@ -267,6 +306,14 @@ def test_downgrade_to_another_stream_on_el8(el8: Remote) -> None:
     done = good(run.apply())
     assert running(el8) == installed(el8) == OLD
     assert "branch 535 ended in 2026-06" in done.output
+    assert good(run.apply()).changed == []
+
+
+def test_fabric_manager_has_the_drivers_version(el8: Remote) -> None:
+    run = by_packages(el8, OLD, fabric_manager="on")
+    good(run.apply())
+    assert OLD in el8.told("nv-fabricmanager --version")
+    assert el8.told("systemctl is-active nvidia-fabricmanager") == "active"
     assert good(run.apply()).changed == []
 
 
@@ -300,8 +347,15 @@ def test_stuck_module_on_ubuntu(ubuntu: Remote) -> None:
     assert ubuntu.told(f"ls {PENDING} 2>/dev/null || :") == ""
 
 
-def test_downgrade_on_ubuntu(ubuntu: Remote) -> None:
-    good(by_packages(ubuntu, EARLIER).apply())
+def test_downgrade_stops_and_starts_the_engines(ubuntu: Remote) -> None:
+    ubuntu.write("/etc/systemd/system/vllm@.service", ENGINE)
+    ubuntu.told("touch /dev/nvidia0 && systemctl start vllm@r1")
+    kept = by_packages(ubuntu, EARLIER, stop_engines=False)
+    assert "the driver is in use by" in refused(kept)
+    done = good(by_packages(ubuntu, EARLIER).apply())
+    assert "Stop the engines" in done.changed
+    assert "Start the engines again" in done.changed
+    assert ubuntu.told("systemctl is-active vllm@r1") == "active"
     assert running(ubuntu) == installed(ubuntu) == EARLIER
 
 
