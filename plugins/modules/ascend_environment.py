@@ -132,7 +132,7 @@ def main():
     dest = module.params["dest"]
     before = Host().read(dest)
     text, variables = check(module)
-    changed = text != before
+    changed = text is None or text != before
     if changed and not module.check_mode:
         apply(module, text)
     after = "unknown until the scripts are there\n" if text is None else text

@@ -49,6 +49,13 @@ def runs(asc: Ascend) -> str:
     return asc.told(f"cat {STATE}/running")
 
 
+def test_check_mode_on_a_blank_host(asc: Ascend) -> None:
+    predicted = good(asc.run(DRIVER, FIRMWARE).check())
+    assert predicted.changed.count(RUN) == 2
+    assert predicted.changed.count("Download the installer") == 2
+    assert asc.calls() == []
+
+
 def test_what_does_not_fit_is_refused_before_anything_is_touched(asc: Ascend) -> None:
     message = refused(asc.run(DRIVER, FIRMWARE, ascend_driver_accept_eula=False))
     assert "ascend_driver_accept_eula is false" in message
@@ -72,8 +79,7 @@ def test_a_wrong_checksum_runs_nothing(asc: Ascend) -> None:
 def test_fresh_and_converged(asc: Ascend) -> None:
     asc.told("useradd --system vllm")
     run = asc.run(DRIVER, FIRMWARE)
-    predicted = good(run.check())
-    assert predicted.changed.count(RUN) == 2
+    assert good(run.check()).changed.count(RUN) == 2
     assert asc.calls() == []
     asc.fault("active")
     first = converges(run)
