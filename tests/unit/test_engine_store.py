@@ -10,7 +10,15 @@ import pytest
 from vllm_fleet.errors import ConfigError, ExitCode, LockedError
 from vllm_fleet.state import paths
 from vllm_fleet.state.lock import fleet_lock
-from vllm_fleet.state.store import WHOLE, Result, RunStart, Store, new_run_id, open_store
+from vllm_fleet.state.store import (
+    SCHEMA_VERSION,
+    WHOLE,
+    Result,
+    RunStart,
+    Store,
+    new_run_id,
+    open_store,
+)
 
 
 def start(store: Store, run_id: str, is_check: bool = False) -> None:
@@ -50,9 +58,9 @@ def test_a_finish_is_all_or_nothing(tmp_path: Path) -> None:
 def test_the_database_is_in_wal_mode_and_versioned(tmp_path: Path) -> None:
     with open_store(tmp_path / "db") as store:
         assert store.db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
-        assert store.db.execute("PRAGMA user_version").fetchone()[0] == 1
-        store.db.execute("PRAGMA user_version = 2")
-    with pytest.raises(ConfigError, match="schema 2"), open_store(tmp_path / "db"):
+        assert store.db.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION
+        store.db.execute("PRAGMA user_version = 99")
+    with pytest.raises(ConfigError, match="schema 99"), open_store(tmp_path / "db"):
         pass
 
 

@@ -20,7 +20,7 @@ from vllm_fleet.cli.output import note
 from vllm_fleet.cli.prepare import wanted
 from vllm_fleet.cli.summary import Finished, tell
 from vllm_fleet.engine import runner
-from vllm_fleet.engine.eventlog import EventLog, Slimmer
+from vllm_fleet.engine.eventlog import EventLog, Sightings, Slimmer
 from vllm_fleet.engine.judge import Judge, Verdict
 from vllm_fleet.engine.live import LiveView, Tracker
 from vllm_fleet.engine.narrate import EventsWriter, PlainView
@@ -126,8 +126,8 @@ def _run(options: GlobalOptions, found: Preflight, job: Job, output: Output) -> 
     began = time.monotonic()
     stages = job.roles or tuple(found.stages())
     tracker = Tracker(Judge(found.inventory.selected, found.expected(job.roles), stages))
-    complaints = Complaints()
-    outcome = _execute(options, found, job, output, tracker, complaints)
+    complaints, seen = Complaints(), Sightings()
+    outcome = _execute(options, found, job, output, tracker, (complaints.feed, seen.feed))
     verdict = tracker.judge.verdict(finished=not outcome.cancelled_by)
     code = exit_code(outcome, verdict)
     if output.events:
@@ -142,6 +142,7 @@ def _run(options: GlobalOptions, found: Preflight, job: Job, output: Output) -> 
         seconds=time.monotonic() - began,
         log=output.log,
         complaints=tuple(complaints.lines),
+        seen=seen.hosts,
     )
 
 
@@ -151,12 +152,12 @@ def _execute(
     job: Job,
     output: Output,
     tracker: Tracker,
-    complaints: Complaints,
+    listeners: tuple[Handler, ...],
 ) -> runner.RunOutcome:
     """Run the playbook, and hand its events to everybody who listens."""
     slim = Slimmer(Scrubber(secrets(wanted(options), found.inventory)))
     with _event_log(output.log) as log, _view(options, tracker, found, job) as view:
-        handlers: list[Handler] = [tracker.feed, log.write, complaints.feed, view.feed]
+        handlers: list[Handler] = [tracker.feed, log.write, *listeners, view.feed]
         if output.events:
             handlers.append(output.events.feed)
         return runner.run(run_request(options, found, job), handlers, slim)
@@ -190,6 +191,7 @@ def record(store: Store, finished: Finished) -> None:
         total = sum(host.changed.values())
         results.append(Result(host.host, WHOLE, host.status.value, total, whole or host.reason))
     stopped_at = verdict.stopped_at if finished.outcome.cancelled_by else ""
+    store.see(finished.seen)
     store.finish(finished.run_id, finished.code, results, verdict.counts(), stopped_at)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,8 @@ class Finished:
     seconds: float
     log: Path
     complaints: tuple[str, ...] = ()
+    # What each host is, as this run saw it.
+    seen: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def tell(run: Finished, as_json: bool, with_diff: bool = False) -> None:

@@ -24,6 +24,8 @@ KEPT_OF_RESULT = (
     "exception", "module_stderr", "stderr", "stdout", "warnings", "item", "ansible_loop_var",
     "censored", "diff", "failures", "reboot_required",
 )  # fmt: skip
+# The one fact that is kept: what a host is, as the module host_identity saw it.
+IDENTITY = "vllm_fleet_host"
 LONGEST = 4000
 
 
@@ -39,6 +41,9 @@ def slim_result(result: Any) -> Any:
     if not isinstance(result, Mapping) or not result:
         return result
     kept = {key: tail(result[key]) for key in KEPT_OF_RESULT if key in result}
+    facts = result.get("ansible_facts")
+    if isinstance(facts, Mapping) and IDENTITY in facts:
+        kept["ansible_facts"] = {IDENTITY: facts[IDENTITY]}
     return kept or {"changed": False}
 
 
@@ -66,6 +71,21 @@ class Slimmer:
         """Return what everybody may see of an event."""
         clean: Event = self.scrubber.data(slim(event))
         return clean
+
+
+class Sightings:
+    """Collects what hosts are, as a run sees them."""
+
+    def __init__(self) -> None:
+        self.hosts: dict[str, Mapping[str, Any]] = {}
+
+    def feed(self, event: Event) -> None:
+        """Take in one event that went through ``Slimmer``."""
+        result = event["event_data"].get("res")
+        if event.get("event") == "runner_on_ok" and isinstance(result, Mapping):
+            identity = result.get("ansible_facts", {}).get(IDENTITY)
+            if isinstance(identity, Mapping):
+                self.hosts[str(event["event_data"].get("host"))] = identity
 
 
 class EventLog:

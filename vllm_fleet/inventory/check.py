@@ -56,12 +56,15 @@ class Checker:
         plays: Iterable[Play],
         marks: Marks,
         knowledge: Knowledge | None = None,
+        seen: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self.inventory = inventory
         self.specs = specs
         self.plays = list(plays)
         self.marks = marks
         self.knowledge = knowledge
+        # What each host was when a run last saw it.
+        self.seen = seen or {}
         self.scene = Scene(inventory, specs, marks)
         self.options = self.scene.options
 
@@ -100,7 +103,7 @@ class Checker:
 
     def _versions(self, report: Report, knowledge: Knowledge) -> None:
         """Run the checks that need the catalog."""
-        declared = Declared(self.scene, knowledge, report.settings)
+        declared = Declared(self.scene, knowledge, report.settings, self.seen)
         report.problems += declared.problems
         report.warnings += declared.warnings
         report.notes += declared.notes

@@ -29,17 +29,23 @@ class Declared:
     """The variables ``vllm_fleet_*`` of every host, read once for hosts that say the same."""
 
     def __init__(
-        self, scene: Scene, knowledge: Knowledge, settings: FleetSettings | None = None
+        self,
+        scene: Scene,
+        knowledge: Knowledge,
+        settings: FleetSettings | None = None,
+        seen: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self.scene = scene
         self.knowledge = knowledge
         self.settings = settings
+        self._seen = {host: seen_platform(facts) for host, facts in (seen or {}).items()}
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
         self.notes: list[Problem] = []
         self._values: dict[str, dict[str, Any]] = {name: {} for name in VARIABLES}
         for name in VARIABLES:
             self._read(name)
+        self.warnings += self._contradictions()
 
     def _read(self, name: str) -> None:
         for value, hosts in self.scene.distinct(name):
@@ -76,9 +82,28 @@ class Declared:
         found.append(self.scene.problem(PLATFORM, hosts, finding))
 
     def platform(self, host: str) -> Platform:
-        """Return what is said of a host's platform."""
+        """Return what is said of a host's platform; what is not said is as a run last saw it."""
+        said = self._said(host)
+        seen = self._seen.get(host)
+        return said if seen is None else Platform(**{**seen, **said.model_dump(exclude_none=True)})
+
+    def is_seen(self, host: str, part: str) -> bool:
+        """Say whether a part of a platform is known from a run only."""
+        return part in self._seen.get(host, {}) and getattr(self._said(host), part) is None
+
+    def _said(self, host: str) -> Platform:
         found: Platform | None = self._values[PLATFORM].get(host)
         return found or NOTHING
+
+    def _contradictions(self) -> Iterator[Problem]:
+        """Point at parts of a platform that a run saw otherwise."""
+        for host in self.scene.hosts:
+            said = self._said(host).model_dump(exclude_none=True)
+            for part, value in self._seen.get(host, {}).items():
+                # Which Python is meant, a newer line of the inventory may have changed.
+                if part != "python" and said.get(part, value) != value:
+                    words = f"is {said[part]}, and a run last saw {value}"
+                    yield self.scene.problem(PLATFORM, (host,), Finding((part,), words))
 
     def release_set(self, host: str) -> str | None:
         """Return the release set of a host: its own, else the fleet's."""
@@ -100,6 +125,14 @@ class Declared:
     def chips(self, word: str) -> list[Mapping[str, Any]]:
         """Return the catalog's rows for an accelerator: by PCI id, name, family or product."""
         return [row for names, row in chip_names(self.knowledge) if plain(word) in names]
+
+
+def seen_platform(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the fact vllm_fleet_host says of a platform."""
+    parts = {name: identity.get(name) for name in ("arch", "glibc", "page_size")}
+    parts["os"] = (identity.get("os") or {}).get("key")
+    parts["python"] = (identity.get("python") or {}).get("version")
+    return {name: value for name, value in parts.items() if value}
 
 
 def settled(value: Any) -> Any:

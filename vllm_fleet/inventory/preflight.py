@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection as Names
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from vllm_fleet.inventory.model import Inventory, Vaulted
 from vllm_fleet.inventory.plays import Play, read_plays
 from vllm_fleet.inventory.scene import Scene
 from vllm_fleet.inventory.specs import load_specs
+from vllm_fleet.state.paths import database, state_root
+from vllm_fleet.state.store import last_seen
 
 
 @dataclass(frozen=True)
@@ -82,8 +85,16 @@ def inspect(wanted: Wanted, playbook: str = "site.yml") -> Preflight:
     ignored = load.ignored_suffixes()
     marks = Marks(inventory.sources, wanted.extra_vars_files, str(path.parent), ignored)
     specs = load_specs(found.root / "roles")
-    checker = Checker(inventory, specs, plays, marks, Knowledge(found.root))
+    seen = last_seen(database(state_root() / fleet_of(inventory)))
+    checker = Checker(inventory, specs, plays, marks, Knowledge(found.root), seen)
     return Preflight(found, path, plays, inventory, checker.report(), checker.scene)
+
+
+def fleet_of(inventory: Inventory) -> str:
+    """Return the fleet's name, before anything is checked; nothing where it cannot be one."""
+    settings = inventory.variables[inventory.selected[0]].get("vllm_fleet")
+    name = settings.get("name") if isinstance(settings, Mapping) else ""
+    return name if isinstance(name, str) and re.fullmatch(r"[a-z][a-z0-9-]*", name) else "-"
 
 
 def require_files(wanted: Wanted) -> None:

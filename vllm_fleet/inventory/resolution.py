@@ -218,6 +218,9 @@ class Resolutions:
         row = f" [{verdict.row}: {verdict.source}]" if verdict.row else ""
         words = f"{verdict.left} with {verdict.right}: {verdict.verdict}. {verdict.reason}{row}"
         made = self.scene.problem(name, judged.hosts, Finding(path, words, hint))
+        if path and self.declared.is_seen(judged.hosts[0], path[0]):
+            seen = f"{path[0]} is as a run last saw it; {PLATFORM} says otherwise where it changed"
+            hint = "; ".join(filter(None, [hint, seen]))
         return Problem(words, made.file, made.line, made.hosts, made.option, hint)
 
     def _blame(self, judged: Judged, verdict: Any) -> tuple[str, tuple[str, ...]]:
@@ -355,14 +358,13 @@ class Pythons:
 
     def _python(self, host: str) -> tuple[str, bool]:
         platform = self.declared.platform(host)
-        if platform.python:
+        if platform.python and not self.declared.is_seen(host, "python"):
             return platform.python, True
         if self.scene.value(host, "ansible_connection") == "local":
             return controller.python_version(), True
         system = self.knowledge.systems.get(platform.os or "", {})
-        return interpreter_version(
-            self.scene.value(host, INTERPRETER), str(system.get("python", ""))
-        )
+        otherwise = platform.python or str(system.get("python", ""))
+        return interpreter_version(self.scene.value(host, INTERPRETER), otherwise)
 
 
 def interpreter_version(interpreter: Any, of_system: str) -> tuple[str, bool]:

@@ -7,14 +7,14 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from vllm_fleet.errors import ConfigError, ExitCode
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SCHEMA = """
 CREATE TABLE runs (
     id TEXT PRIMARY KEY,
@@ -40,6 +40,16 @@ CREATE TABLE results (
 );
 CREATE INDEX results_by_host ON results (host, run);
 """
+# What each host was when a run last saw it: the fact vllm_fleet_host, as JSON.
+SIGHTINGS = """
+CREATE TABLE sightings (
+    host TEXT PRIMARY KEY,
+    at REAL NOT NULL,
+    identity TEXT NOT NULL
+);
+"""
+# What brings a database from the schema before to each schema.
+STEPS = {1: SCHEMA, 2: SIGHTINGS}
 # The stage name under which a host's overall result of a run is kept.
 WHOLE = ""
 
@@ -112,6 +122,17 @@ class Store:
                 (time.time(), int(code), json.dumps(counts), stopped_at, run_id),
             )
 
+    def see(self, hosts: Mapping[str, Mapping[str, Any]]) -> None:
+        """Write down what hosts are."""
+        rows = [(host, time.time(), json.dumps(identity)) for host, identity in hosts.items()]
+        with self.db:
+            self.db.executemany("INSERT OR REPLACE INTO sightings VALUES (?, ?, ?)", rows)
+
+    def sightings(self) -> dict[str, dict[str, Any]]:
+        """Return what each host was when a run last saw it."""
+        rows = self.db.execute("SELECT host, identity FROM sightings").fetchall()
+        return {row["host"]: json.loads(row["identity"]) for row in rows}
+
     def close_dead(self, alive: str) -> list[str]:
         """Mark runs that never ended; the caller holds the lock, so that none is at work."""
         rows = self.db.execute("SELECT id FROM runs WHERE ended IS NULL AND id != ?", (alive,))
@@ -183,7 +204,15 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} has schema {version}, and this version knows up to {SCHEMA_VERSION}",
             hint="a newer vllm-fleet wrote it: use that one",
         )
-    if version == 0:
+    for step in range(version + 1, SCHEMA_VERSION + 1):
         connection.executescript(
-            f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+            f"BEGIN IMMEDIATE; {STEPS[step]} PRAGMA user_version = {step}; COMMIT;"
         )
+
+
+def last_seen(path: Path) -> dict[str, dict[str, Any]]:
+    """Return what a fleet's hosts were when last seen; nothing where no run is on record."""
+    if not path.is_file():
+        return {}
+    with open_store(path) as store:
+        return store.sightings()
