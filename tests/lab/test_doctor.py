@@ -14,6 +14,7 @@ import pytest
 
 from vllm_fleet.lab import api, settings
 from vllm_fleet.lab.guest import Guest
+from vllm_fleet.lab.planning import pyenv
 
 pytestmark = pytest.mark.lab
 FIRST, SECOND = "dr-1", "dr-2"
@@ -34,7 +35,7 @@ echo 'dcmi module initialize failed. ret is -8005'
 exit 255
 """
 COLLECTIONS = Path(__file__).parents[2] / "playbooks/collections"
-OLD_PYTHON = Path("/root/.pyenv/versions/3.6.15")
+OLD_PYTHONS = list(pyenv().glob("3.6*"))
 TABLE = Path(__file__).parents[1] / "fixtures/npu_smi/a2-910b4-25.0.rc1.1.txt"
 # Everything that anybody could have changed: content, mode, owner and time of each file.
 LISTING = (
@@ -170,7 +171,7 @@ def test_a_host_that_hangs_is_cut_off(inventory: Path, first: Guest) -> None:
     api.heal_host(FIRST)
 
 
-@pytest.mark.skipif(not OLD_PYTHON.is_dir(), reason="there is no Python 3.6 to show to a host")
+@pytest.mark.skipif(not OLD_PYTHONS, reason="there is no Python 3.6 to show to a host")
 def test_br_07_a_host_with_python_3_6_only(inventory: Path) -> None:
     api.down([FIRST])
     api.up({FIRST: "el8"}, python="3.6")
