@@ -29,6 +29,7 @@ lint: setup
 	ANSIBLE_COLLECTIONS_PATH=playbooks/collections ANSIBLE_INVENTORY=inventories/mixed $(BIN)/ansible-lint --strict --nocolor
 	$(BIN)/vermin --quiet --no-tips --target=3.6- --violations --no-parse-comments plugins/modules plugins/module_utils
 	$(BIN)/python tools/role_docs.py --check
+	tools/run-sanity
 
 # The parts of ansible-test that need no container, run on a copy at the path that it insists on.
 sanity: setup
