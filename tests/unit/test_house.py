@@ -79,3 +79,9 @@ def test_version_stands_in_one_place() -> None:
     assert version
     for name in ("setup.py", "pyproject.toml", "vllm_fleet/__init__.py"):
         assert version.group(1) not in (ROOT / name).read_text(encoding="utf-8"), name
+
+
+def test_names_of_test_files_are_unique() -> None:
+    # pytest collects them as top-level modules: two of one name stop the whole run.
+    names = [path.name for path in ROOT.glob("tests/**/test_*.py")]
+    assert len(names) == len(set(names))
