@@ -59,5 +59,5 @@ dir:
   description: The directory on the controller.
   returned: always
   type: str
-  sample: /root/.cache/vllm-fleet/artifacts/vllm-empty-py3.11-el-8-x86_64
+  sample: /home/deploy/.cache/vllm-fleet/artifacts/vllm-empty-py3.11-el-8-x86_64
 """
